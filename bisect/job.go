@@ -1,0 +1,295 @@
+// Package bisect finds the commit that changed a result and says what kind of
+// change it is. It holds the domain's types, the Engine that walks a range,
+// and the interfaces the engine needs: Range (package history), Tester
+// (package runner), Judge (package judge).
+package bisect
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"bisectd/blame"
+	"bisectd/workloads"
+)
+
+// Job is what a user asks for; docs/job.md describes the file it comes from.
+type Job struct {
+	Name     string   `yaml:"name" json:"name"`
+	Repo     string   `yaml:"repo" json:"repo"` // path of a git repository; relative to the job file
+	Good     []string `yaml:"good" json:"good"`
+	Bad      string   `yaml:"bad" json:"bad"`
+	Kernel   Build    `yaml:"kernel" json:"kernel"`
+	Machine  Machine  `yaml:"machine" json:"machine"`
+	Workload Work     `yaml:"workload" json:"workload"`
+	Judge    Rules    `yaml:"judge" json:"judge"`
+	Report   Output   `yaml:"report" json:"report"`
+}
+
+// Build says how kernels are built.
+type Build struct {
+	Config   []string `yaml:"config" json:"config"`     // embedded fragments over tinyconfig, later ones win
+	Compiler string   `yaml:"compiler" json:"compiler"` // gcc
+}
+
+// Machine says what the guests look like.
+type Machine struct {
+	VCPUs  []int  `yaml:"vcpus" json:"vcpus"` // the walk uses the lowest count that separates the ends
+	Memory Memory `yaml:"memory" json:"memory"`
+	Accel  string `yaml:"accel" json:"accel"` // auto, kvm or tcg
+}
+
+// Work says what runs in a guest.
+type Work struct {
+	Name     string         `yaml:"name" json:"name"`
+	Args     map[string]any `yaml:"args" json:"args,omitempty"` // the program's long options
+	Duration Duration       `yaml:"duration" json:"duration"`   // of one execution
+	Runs     int            `yaml:"runs" json:"runs"`           // executions a boot; their median counts once
+}
+
+// Rules are the user's bounds on the judgement.
+type Rules struct {
+	Metric    string  `yaml:"metric" json:"metric"`         // one that the workload reports
+	MinEffect Percent `yaml:"min_effect" json:"min_effect"` // smaller changes of the metric are none
+	Error     Percent `yaml:"error" json:"error"`           // accepted chance of a wrong answer over the whole walk
+}
+
+// Output says where reports go.
+type Output struct {
+	Dir string `yaml:"dir" json:"dir,omitempty"` // relative to the job file; empty: none but the terminal's
+}
+
+// Limits of a job. QEMU's q35 takes 288 vCPUs; 64 is what one host can time.
+const (
+	maxVCPUs = 64
+	maxRuns  = 99
+)
+
+// LoadJob reads a job file. Every mistake in it is blame.User, with line and
+// column where the YAML has one.
+func LoadJob(path string) (Job, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Job{}, blame.Errorf(blame.User, "job file: %w", err)
+	}
+	job, err := ParseJob(data)
+	if err != nil {
+		return Job{}, blame.Errorf(blame.User, "%s:%w", path, err)
+	}
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return Job{}, fmt.Errorf("job file: %w", err)
+	}
+	job.Repo = within(dir, job.Repo)
+	if job.Report.Dir != "" {
+		job.Report.Dir = within(dir, job.Report.Dir)
+	}
+	return job, nil
+}
+
+// ParseJob decodes and validates a job. Errors start with "LINE:COLUMN: ".
+func ParseJob(data []byte) (Job, error) {
+	job := Job{
+		Kernel:   Build{Config: []string{"guest", "timers"}, Compiler: "gcc"},
+		Machine:  Machine{VCPUs: []int{1}, Memory: 1 << 10, Accel: "auto"},
+		Workload: Work{Duration: Duration(3 * time.Second), Runs: 3},
+		Judge:    Rules{MinEffect: 0.05, Error: 0.05},
+	}
+	// goccy keeps what a sequence held before: defaults must not lead the user's list.
+	job.Kernel.Config, job.Machine.VCPUs = nil, nil
+	err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).DecodeContext(context.Background(), &job)
+	if err != nil {
+		return Job{}, yamlError(err)
+	}
+	if job.Kernel.Config == nil {
+		job.Kernel.Config = []string{"guest", "timers"}
+	}
+	if job.Machine.VCPUs == nil {
+		job.Machine.VCPUs = []int{1}
+	}
+	if job.Name == "" {
+		job.Name = "job"
+	}
+	slices.Sort(job.Machine.VCPUs)
+	if key, err := job.check(); err != nil {
+		return Job{}, fmt.Errorf("%s: %s: %w", position(data, key), strings.TrimPrefix(key, "$."), err)
+	}
+	return job, nil
+}
+
+// check returns the YAML path of the first wrong field and what is wrong.
+func (j *Job) check() (string, error) {
+	switch {
+	case strings.ContainsAny(j.Name, "/\\\x00\n"):
+		return "$.name", fmt.Errorf("must be usable as a file name, got %q", j.Name)
+	case j.Repo == "":
+		return "$.repo", fmt.Errorf("missing: give the path of a git repository of the kernel")
+	case len(j.Good) == 0 || slices.Contains(j.Good, ""):
+		return "$.good", fmt.Errorf("missing: give a revision that shows the old result")
+	case j.Bad == "":
+		return "$.bad", fmt.Errorf("missing: give a revision that shows the new result")
+	case j.Kernel.Compiler != "gcc":
+		return "$.kernel.compiler", fmt.Errorf("%q is not supported; use gcc", j.Kernel.Compiler)
+	case len(slices.Compact(slices.Clone(j.Machine.VCPUs))) != len(j.Machine.VCPUs):
+		return "$.machine.vcpus", fmt.Errorf("a count is listed twice")
+	case j.Machine.VCPUs[0] < 1 || j.Machine.VCPUs[len(j.Machine.VCPUs)-1] > maxVCPUs:
+		return "$.machine.vcpus", fmt.Errorf("counts go from 1 to %d, got %v", maxVCPUs, j.Machine.VCPUs)
+	case j.Machine.Memory < 128:
+		return "$.machine.memory", fmt.Errorf("a guest needs at least 128M, got %s", j.Machine.Memory)
+	case !slices.Contains([]string{"auto", "kvm", "tcg"}, j.Machine.Accel):
+		return "$.machine.accel", fmt.Errorf("%q is none of auto, kvm, tcg", j.Machine.Accel)
+	case j.Workload.Duration < Duration(100*time.Millisecond) || j.Workload.Duration > Duration(time.Hour):
+		return "$.workload.duration", fmt.Errorf("goes from 100ms to 1h, got %s", j.Workload.Duration)
+	case j.Workload.Runs < 1 || j.Workload.Runs > maxRuns:
+		return "$.workload.runs", fmt.Errorf("goes from 1 to %d, got %d", maxRuns, j.Workload.Runs)
+	case j.Judge.MinEffect <= 0 || j.Judge.MinEffect >= 1:
+		return "$.judge.min_effect", fmt.Errorf("goes from above 0%% to below 100%%, got %s", j.Judge.MinEffect)
+	case j.Judge.Error <= 0 || j.Judge.Error > 0.5:
+		return "$.judge.error", fmt.Errorf("goes from above 0%% to 50%%, got %s", j.Judge.Error)
+	}
+	return j.checkWorkload()
+}
+
+func (j *Job) checkWorkload() (string, error) {
+	w, err := workloads.Lookup(j.Workload.Name)
+	if err != nil {
+		return "$.workload.name", err
+	}
+	if _, err := w.Command(j.Workload.Params()); err != nil {
+		return "$.workload.args", err
+	}
+	known := w.Metrics()
+	if j.Judge.Metric == "" {
+		j.Judge.Metric = known[0]
+	}
+	if !slices.Contains(known, j.Judge.Metric) {
+		return "$.judge.metric", fmt.Errorf("%s does not report %q; it reports %s",
+			j.Workload.Name, j.Judge.Metric, strings.Join(known, ", "))
+	}
+	return "", nil
+}
+
+// Params converts the job's settings to the workload's form.
+func (w Work) Params() workloads.Params {
+	args := make(map[string]string, len(w.Args))
+	for k, v := range w.Args {
+		args[k] = fmt.Sprint(v)
+	}
+	return workloads.Params{Args: args, Duration: time.Duration(w.Duration)}
+}
+
+func within(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(dir, path)
+}
+
+// yamlError puts line and column in front and keeps the message on one line.
+func yamlError(err error) error {
+	var syntax yaml.Error
+	if yamlErr, ok := err.(yaml.Error); ok { //nolint:errorlint // goccy returns it bare
+		syntax = yamlErr
+	}
+	if syntax == nil || syntax.GetToken() == nil {
+		return fmt.Errorf("1:1: %s", firstLine(err.Error()))
+	}
+	at := syntax.GetToken().Position
+	return fmt.Errorf("%d:%d: %s", at.Line, at.Column, firstLine(syntax.GetMessage()))
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
+}
+
+// position finds the line and column of a YAML path; a missing key is
+// reported at the nearest parent that is there.
+func position(data []byte, path string) string {
+	for ; path != "$"; path = path[:strings.LastIndex(path, ".")] {
+		p, err := yaml.PathString(path)
+		if err != nil {
+			break
+		}
+		node, err := p.ReadNode(bytes.NewReader(data))
+		if err == nil && node != nil && node.GetToken() != nil {
+			at := node.GetToken().Position
+			return fmt.Sprintf("%d:%d", at.Line, at.Column)
+		}
+	}
+	return "1:1"
+}
+
+// Duration is a time.Duration written as in Go: 3s, 500ms.
+type Duration time.Duration
+
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText writes the duration as in a job file.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads it.
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	if err != nil {
+		return fmt.Errorf("%q is no duration; write it like 3s or 500ms", b)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Percent is a fraction written as a percentage: 5%.
+type Percent float64
+
+func (p Percent) String() string { return strconv.FormatFloat(float64(p)*100, 'g', -1, 64) + "%" }
+
+// MarshalText writes the percentage as in a job file.
+func (p Percent) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads it; the sign must be there, so that 0.05 is no riddle.
+func (p *Percent) UnmarshalText(b []byte) error {
+	digits, ok := strings.CutSuffix(string(b), "%")
+	v, err := strconv.ParseFloat(digits, 64)
+	if !ok || err != nil {
+		return fmt.Errorf("%q is no percentage; write it like 5%%", b)
+	}
+	*p = Percent(v / 100)
+	return nil
+}
+
+// Memory is a size in MiB, written with the suffix M or G.
+type Memory int
+
+func (m Memory) String() string {
+	if m%1024 == 0 {
+		return strconv.Itoa(int(m)/1024) + "G"
+	}
+	return strconv.Itoa(int(m)) + "M"
+}
+
+// MarshalText writes the size as in a job file.
+func (m Memory) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText reads it.
+func (m *Memory) UnmarshalText(b []byte) error {
+	s, unit := string(b), 1
+	if digits, ok := strings.CutSuffix(s, "G"); ok {
+		s, unit = digits, 1024
+	} else {
+		s = strings.TrimSuffix(s, "M")
+	}
+	v, err := strconv.Atoi(s)
+	if err != nil || v <= 0 || s == string(b) {
+		return fmt.Errorf("%q is no size; write it like 512M or 1G", b)
+	}
+	*m = Memory(v * unit)
+	return nil
+}

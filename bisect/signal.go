@@ -1,0 +1,82 @@
+package bisect
+
+import "bisectd/workloads"
+
+// SignalKind orders signals by what they cost to read: a deterministic one
+// needs a single boot a commit, a metric several.
+type SignalKind string
+
+// The kinds, cheapest first.
+const (
+	CrashSignal     SignalKind = "crash"
+	InvariantSignal SignalKind = "invariant"
+	MarkerSignal    SignalKind = "marker"
+	MetricSignal    SignalKind = "metric"
+)
+
+// Signal is something that differs between the two ends of a range and on
+// which the walk can therefore go.
+type Signal struct {
+	Kind SignalKind `json:"kind"`
+	Name string     `json:"name"` // e.g. nanosleep-late, bogo_ops_per_s
+	Old  string     `json:"old"`  // at the good end, for people
+	New  string     `json:"new"`  // at the bad end
+}
+
+// Deterministic tells whether one boot decides.
+func (s Signal) Deterministic() bool { return s.Kind != MetricSignal }
+
+// Shift is how a metric differs between two sets of boots. The boot is the
+// unit: a boot's value is the median of its executions.
+type Shift struct {
+	Metric string           `json:"metric"`
+	Unit   string           `json:"unit"`
+	Better workloads.Better `json:"better"`
+	Old    Level            `json:"old"`
+	New    Level            `json:"new"`
+	// Effect is new/old - 1, with a 95 % confidence interval over boots.
+	Effect   float64 `json:"effect"`
+	Low      float64 `json:"low"`
+	High     float64 `json:"high"`
+	Decision Change  `json:"decision"`
+}
+
+// Level is where a metric stands on one side.
+type Level struct {
+	Mean  float64   `json:"mean"`
+	SD    float64   `json:"sd"` // of the boots' values
+	Boots []float64 `json:"boots"`
+}
+
+// Change is the answer to "did it move?".
+type Change string
+
+// The answers. Unclear asks for more boots.
+const (
+	Moved   Change = "moved"
+	Same    Change = "same"
+	Unclear Change = "unclear"
+)
+
+// Judge turns observations into decisions. It boots nothing.
+type Judge interface {
+	// Signals lists what separates the ends, cheapest first. Ends that
+	// complete on neither side give none.
+	Signals(old, new []Observation) []Signal
+	// Place says on which side of s the observations of one commit stand,
+	// given those of the ends. Unknown asks for another boot.
+	Place(s Signal, old, new, commit []Observation) Verdict
+	// Shift compares the job's metric.
+	Shift(old, new []Observation) Shift
+	// Classify names the change between the two commits of the final pair
+	// at one vCPU count.
+	Classify(Evidence) Finding
+}
+
+// Evidence is all that was observed at the final pair at one vCPU count.
+type Evidence struct {
+	VCPUs              int
+	Old, New           []Observation // metric boots
+	OldTrace, NewTrace []Observation
+	Shift              Shift
+}
