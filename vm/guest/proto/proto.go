@@ -13,6 +13,10 @@ const JobPath = "/bisectd/job.json"
 // Version is bumped with every incompatible change of Job or Record.
 const Version = 1
 
+// MaxOutput is the cap of a step's standard output, and of its standard error,
+// in bytes.
+const MaxOutput = 1 << 20
+
 // Job is all that the agent is to do. Steps run one after the other.
 type Job struct {
 	Version int    `json:"version"`
