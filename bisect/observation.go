@@ -12,8 +12,8 @@ type Profile string
 // The profiles, cheapest first.
 const (
 	ProbeBoot  Profile = "probe"  // the semantic probe
-	MetricBoot Profile = "metric" // the probe, then the workload, untraced
-	TraceBoot  Profile = "trace"  // the workload under hist triggers
+	MetricBoot Profile = "metric" // the workload, untraced
+	TraceBoot  Profile = "trace"  // the semantic probe, then the workload under hist triggers
 )
 
 // Boot is a request for one observation. Ordinal tells boots of the same kind
@@ -52,6 +52,7 @@ type Observation struct {
 	Probe       workloads.ProbeRecord `json:"probe"`
 	Tally       *workloads.Tally      `json:"tally,omitempty"`
 	Console     string                `json:"console,omitempty"` // artefact: sha256 of the console log
+	Startup     time.Duration         `json:"startup"`           // host time to the agent
 	Elapsed     time.Duration         `json:"elapsed"`           // host time of the boot
 	Voided      []string              `json:"voided,omitempty"`  // reasons of the boots thrown away before this one
 }

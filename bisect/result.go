@@ -40,13 +40,16 @@ type Result struct {
 	// more than one is left.
 	Suspects []Commit `json:"suspects,omitempty"`
 
-	Class    Class     `json:"class"`
-	Reasons  []string  `json:"reasons"`         // plain sentences, strongest first
-	Guide    *Signal   `json:"guide,omitempty"` // what the walk went on
-	Ends     []Shift   `json:"ends"`            // the metric at the ends of the range, per calibrated vCPU count
-	EndVCPUs []int     `json:"end_vcpus"`       // the counts of Ends
-	Findings []Finding `json:"findings"`        // at the final pair, one per vCPU count
-	Tests    []Test    `json:"tests"`           // every commit tested, in order
+	Class   Class    `json:"class"`
+	Reasons []string `json:"reasons"`         // plain sentences, strongest first
+	Guide   *Signal  `json:"guide,omitempty"` // what the walk went on
+	// Unrelated lists signals in which the ends differ as well, but which the
+	// workload does not exercise: other commits of the range made them.
+	Unrelated []Signal  `json:"unrelated,omitempty"`
+	Ends      []Shift   `json:"ends"`      // the metric at the ends of the range, per calibrated vCPU count
+	EndVCPUs  []int     `json:"end_vcpus"` // the counts of Ends
+	Findings  []Finding `json:"findings"`  // at the final pair, one per vCPU count
+	Tests     []Test    `json:"tests"`     // every commit tested, in order
 
 	Builds  int           `json:"builds"` // kernels compiled in this run
 	Reused  int           `json:"reused"` // kernels taken from the store

@@ -21,10 +21,12 @@ type Signal struct {
 	Name string     `json:"name"` // e.g. nanosleep-late, bogo_ops_per_s
 	Old  string     `json:"old"`  // at the good end, for people
 	New  string     `json:"new"`  // at the bad end
+	// Profile is the boot that shows it.
+	Profile Profile `json:"profile"`
+	// Related says that the job's workload exercises what the signal is
+	// about. Only related signals are walked on; the others are reported.
+	Related bool `json:"related"`
 }
-
-// Deterministic tells whether one boot decides.
-func (s Signal) Deterministic() bool { return s.Kind != MetricSignal }
 
 // Shift is how a metric differs between two sets of boots. The boot is the
 // unit: a boot's value is the median of its executions.
@@ -58,16 +60,19 @@ const (
 	Unclear Change = "unclear"
 )
 
+// Observations are those of one commit at one vCPU count, of any profile, in
+// the order in which they were made.
+type Observations []Observation
+
 // Judge turns observations into decisions. It boots nothing.
 type Judge interface {
-	// Signals lists what separates the ends, cheapest first. Ends that
-	// complete on neither side give none.
-	Signals(old, new []Observation) []Signal
-	// Place says on which side of s the observations of one commit stand,
-	// given those of the ends. Unknown asks for another boot.
-	Place(s Signal, old, new, commit []Observation) Verdict
+	// Signals lists what separates the ends, cheapest first.
+	Signals(old, new Observations) []Signal
+	// Place says on which side of s one commit stands, given the ends, and
+	// what was seen. Unknown asks for another boot.
+	Place(s Signal, old, new, commit Observations) (Verdict, string)
 	// Shift compares the job's metric.
-	Shift(old, new []Observation) Shift
+	Shift(old, new Observations) Shift
 	// Classify names the change between the two commits of the final pair
 	// at one vCPU count.
 	Classify(Evidence) Finding
@@ -75,8 +80,7 @@ type Judge interface {
 
 // Evidence is all that was observed at the final pair at one vCPU count.
 type Evidence struct {
-	VCPUs              int
-	Old, New           []Observation // metric boots
-	OldTrace, NewTrace []Observation
-	Shift              Shift
+	VCPUs    int
+	Old, New Observations
+	Shift    Shift
 }

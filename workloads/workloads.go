@@ -95,6 +95,11 @@ type Workload interface {
 	Command(Params) (Command, error)
 	// Metrics lists the names that Parse can report, primary first.
 	Metrics() []string
+	// Exercises lists prefixes of the semantic probe's checks (package
+	// probes) that are about interfaces this workload depends on, e.g.
+	// "stale-signal", "posix-timer". When one of those checks differs
+	// between two kernels it may be why the workload's numbers do.
+	Exercises() []string
 	// Parse reads one execution. An execution that failed or that the
 	// workload itself calls unsound is the workload's blame.
 	Parse(Output) (Sample, error)

@@ -1,0 +1,259 @@
+package bisect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"bisectd/blame"
+)
+
+// Boots made at the ends, at the final pair and at a commit of a metric walk.
+// Three boots a side are the fewest that give a spread; eight bound the bill
+// of a metric that never becomes clear.
+const (
+	minBoots = 3
+	maxBoots = 8
+	// maxReopened bounds how often a fresh boot may contradict the walk.
+	maxReopened = 4
+	// freshOrdinal starts the ordinals of the confirmation, so that its boots
+	// are never those of the walk.
+	freshOrdinal = 100
+)
+
+// Tester makes observations. It answers from its journal what it has observed
+// before, so that an interrupted run repeats nothing.
+type Tester interface {
+	// Observe builds and boots. A commit that does not build or boot is an
+	// Observation; an error ends the run.
+	Observe(ctx context.Context, b Boot) (Observation, error)
+}
+
+// Engine runs one job: it calibrates the ends, walks the range, confirms the
+// final pair with fresh boots and has the change classified. Every decision is
+// a function of the observations, so that replaying them repeats it.
+type Engine struct {
+	Job      Job
+	Range    Range
+	Tester   Tester
+	Judge    Judge
+	Progress Progress
+
+	result   Result
+	observed map[bootID]Observation
+	ends     pair // observations of the ends at the count of the walk
+	vcpus    int  // the count of the walk
+}
+
+type bootID struct {
+	commit  string
+	vcpus   int
+	profile Profile
+	ordinal int
+}
+
+// pair holds the observations of two commits.
+type pair struct{ old, new Observations }
+
+// Run answers the job.
+func (e *Engine) Run(ctx context.Context) (Result, error) {
+	e.observed = map[bootID]Observation{}
+	e.result = Result{Job: e.Job, Good: e.Range.Good()[0], Bad: e.Range.Bad(), Commits: e.Range.Len()}
+	guides, err := e.calibrate(ctx)
+	if err != nil {
+		return e.result, err
+	}
+	if len(guides) == 0 {
+		return e.notReproduced(), nil
+	}
+	for i, guide := range guides {
+		last := i == len(guides)-1
+		done, err := e.pursue(ctx, guide, last)
+		if err != nil || done {
+			return e.result, err
+		}
+	}
+	return e.result, nil
+}
+
+// pursue walks on one signal and confirms what it finds. It reports false
+// when the job's metric does not move there, so that the next signal is due.
+func (e *Engine) pursue(ctx context.Context, guide Signal, last bool) (bool, error) {
+	e.result.Guide = &guide
+	verdicts := map[string]Verdict{}
+	for range maxReopened {
+		step, err := e.walk(ctx, guide, verdicts)
+		if err != nil {
+			return false, err
+		}
+		if len(step.Suspects) != 1 {
+			e.result.Suspects = step.Suspects
+			e.inconclusive(fmt.Sprintf("%d commits are left that the walk on %s cannot tell apart: all but one cannot be tested",
+				len(step.Suspects), guide.Name))
+			return true, nil
+		}
+		first := step.Suspects[0]
+		parent, ok := e.Range.Commit(first.Parents[0])
+		if !ok {
+			return false, fmt.Errorf("%s: its first parent is not in the range", first)
+		}
+		outcome, err := e.confirm(ctx, guide, parent, first, verdicts)
+		if err != nil {
+			return false, err
+		}
+		switch outcome {
+		case confirmed:
+			return true, nil
+		case elsewhere:
+			if last {
+				e.inconclusive(fmt.Sprintf("%s moves the signal %s but not %s, and no other signal is left to walk on",
+					first, guide.Name, e.Job.Judge.Metric))
+			}
+			return last, nil
+		case contradicted:
+		}
+	}
+	e.inconclusive(fmt.Sprintf("fresh boots contradicted the walk on %s %d times", guide.Name, maxReopened))
+	return last, nil
+}
+
+// observe asks the tester once for each boot.
+func (e *Engine) observe(ctx context.Context, b Boot) (Observation, error) {
+	id := bootID{b.Commit.ID, b.VCPUs, b.Profile, b.Ordinal}
+	if o, ok := e.observed[id]; ok {
+		return o, nil
+	}
+	o, err := e.Tester.Observe(ctx, b)
+	if err != nil {
+		return Observation{}, err
+	}
+	e.observed[id] = o
+	return o, nil
+}
+
+// calibrate measures both ends at the lowest vCPU count that separates them
+// and returns the signals to walk on.
+func (e *Engine) calibrate(ctx context.Context) ([]Signal, error) {
+	for _, n := range e.Job.Machine.VCPUs {
+		e.Progress.tell(Update{Phase: Calibrating, VCPUs: n})
+		ends, shift, err := e.measure(ctx, e.result.Good, e.result.Bad, n, ProbeBoot, 0)
+		if err != nil {
+			return nil, err
+		}
+		if err := e.usable(ends); err != nil {
+			return nil, err
+		}
+		e.result.Ends = append(e.result.Ends, shift)
+		e.result.EndVCPUs = append(e.result.EndVCPUs, n)
+		e.ends, e.vcpus = ends, n
+		signals := e.Judge.Signals(ends.old, ends.new)
+		e.describeEnds(signals)
+		if guides := relevant(signals, shift.Decision); len(guides) > 0 {
+			return guides, nil
+		}
+	}
+	return nil, nil
+}
+
+// measure boots old and new alternately: one boot of the profile lead each,
+// then metric boots until the shift is clear or maxBoots are made. A side
+// that does not complete is not booted again and again.
+func (e *Engine) measure(ctx context.Context, old, new Commit, vcpus int, lead Profile, from int) (pair, Shift, error) {
+	var p pair
+	shift := e.Judge.Shift(nil, nil)
+	add := func(c Commit, into *Observations, profile Profile, ordinal int) error {
+		o, err := e.observe(ctx, Boot{Commit: c, VCPUs: vcpus, Profile: profile, Ordinal: ordinal})
+		*into = append(*into, o)
+		return err
+	}
+	both := func(profile Profile, ordinal int) error {
+		// ABBA order: a drift of the host falls on both sides alike.
+		if ordinal%2 == 0 {
+			return errors.Join(add(old, &p.old, profile, ordinal), add(new, &p.new, profile, ordinal))
+		}
+		return errors.Join(add(new, &p.new, profile, ordinal), add(old, &p.old, profile, ordinal))
+	}
+	if err := both(lead, from); err != nil {
+		return p, shift, err
+	}
+	if !p.old.completed() || !p.new.completed() {
+		return p, shift, both(lead, from+1) // a failure seen once is no signal yet
+	}
+	for i := range maxBoots {
+		if err := both(MetricBoot, from+i); err != nil {
+			return p, shift, err
+		}
+		if !p.old.completed() || !p.new.completed() {
+			return p, shift, nil
+		}
+		if shift = e.Judge.Shift(p.old, p.new); i+1 >= minBoots && shift.Decision != Unclear {
+			break
+		}
+	}
+	return p, shift, nil
+}
+
+// completed tells whether every boot came to its end.
+func (o Observations) completed() bool {
+	for _, b := range o {
+		if b.Ending != Completed {
+			return false
+		}
+	}
+	return true
+}
+
+// usable refuses ends that cannot anchor a walk.
+func (e *Engine) usable(ends pair) error {
+	for _, o := range ends.old {
+		if o.Ending != Completed {
+			return blame.Errorf(blame.User, "good revision %s is no usable end: %s: %s; choose one that builds and boots",
+				e.result.Good.Short(), o.Ending, o.Detail)
+		}
+	}
+	for _, o := range ends.new {
+		if o.Ending == NoBuild {
+			return blame.Errorf(blame.User, "bad revision %s does not build: %s; choose one that builds",
+				e.result.Bad.Short(), o.Detail)
+		}
+	}
+	return nil
+}
+
+// relevant chooses the signals to walk on, cheapest first, the metric last. A
+// marker alone changes nobody's result, so it only guides the search for a
+// metric that moved; a broken invariant or a crash is worth finding by itself.
+func relevant(signals []Signal, metric Change) []Signal {
+	var guides []Signal
+	for _, s := range signals {
+		if s.Kind == MarkerSignal && metric != Moved || !s.Related {
+			continue
+		}
+		guides = append(guides, s)
+	}
+	return guides
+}
+
+func (e *Engine) describeEnds(signals []Signal) {
+	for _, s := range signals {
+		e.Progress.tell(Update{Phase: Calibrating, VCPUs: e.vcpus,
+			Text: fmt.Sprintf("ends differ in %s: %s -> %s", s.Name, s.Old, s.New)})
+		if !s.Related {
+			e.result.Unrelated = append(e.result.Unrelated, s)
+		}
+	}
+}
+
+func (e *Engine) notReproduced() Result {
+	e.result.Class = NotReproduced
+	for i, s := range e.result.Ends {
+		e.result.Reasons = append(e.result.Reasons, fmt.Sprintf("the ends do not differ in %s at %d vCPU: %s",
+			s.Metric, e.result.EndVCPUs[i], s.Decision))
+	}
+	return e.result
+}
+
+func (e *Engine) inconclusive(why string) {
+	e.result.Class = Inconclusive
+	e.result.Reasons = append(e.result.Reasons, why)
+}

@@ -1,0 +1,216 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"bisectd/bisect"
+	"bisectd/workloads"
+	"bisectd/workloads/hrtimer"
+)
+
+const (
+	// sameMix is by how much an event count per operation may differ while
+	// the operation is still called the same work.
+	sameMix = 0.20
+	// rareEvent is the count per operation below which an event is no part
+	// of the work.
+	rareEvent = 0.05
+)
+
+// Classify names the change between the two commits of the final pair. The
+// order of the questions is the rule: a correct user who is worse off makes a
+// regression whatever the numbers do; only where no contract broke can a
+// number have changed its meaning, and only where it kept it can better or
+// worse be read off it.
+func (j *Judge) Classify(e bisect.Evidence) bisect.Finding {
+	f := bisect.Finding{VCPUs: e.VCPUs, Shift: e.Shift,
+		Invariants: invariantPairs(e.Old, e.New), Markers: markerPairs(e.Old, e.New), Callbacks: callbackPairs(e.Old, e.New)}
+	for _, p := range f.Invariants {
+		switch {
+		case p.Old.Result == workloads.Pass && p.New.Result == workloads.Fail:
+			f.Broken = append(f.Broken, p)
+		case p.Old.Result == workloads.Fail && p.New.Result == workloads.Pass:
+			f.Mended = append(f.Mended, p)
+		}
+	}
+	f.Naive = naive(f)
+	f.Class, f.Reasons = j.class(f, e)
+	return f
+}
+
+func (j *Judge) class(f bisect.Finding, e bisect.Evidence) (bisect.Class, []string) {
+	if s, ok := crash(e.Old, e.New); ok {
+		return bisect.Regression, []string{"the new kernel fails where its parent completes: " + s.New}
+	}
+	if failed := failures(append(slices.Clone(e.Old), e.New...)); len(failed) > 0 {
+		return bisect.Inconclusive, []string{fmt.Sprintf("%s ended with %s: %s",
+			failed[0].Commit, failed[0].Ending, failed[0].Detail)}
+	}
+	if why := contractBroken(f); len(why) > 0 {
+		return bisect.Regression, why
+	}
+	switch f.Shift.Decision {
+	case bisect.Same:
+		return bisect.NotReproduced, []string{fmt.Sprintf("%s does not move (%s)", j.Metric, percent(f.Shift))}
+	case bisect.Unclear:
+		return bisect.Inconclusive, []string{fmt.Sprintf("whether %s moves is not clear (%s)", j.Metric, percent(f.Shift))}
+	}
+	if why := j.meaningMoved(f); len(why) > 0 {
+		return bisect.BehaviourChange, append(why, contractKept(f)...)
+	}
+	direction := fmt.Sprintf("%s moves by %s, %s being better", j.Metric, percent(f.Shift), f.Shift.Better)
+	if better(f.Shift) {
+		return bisect.Improvement, append([]string{direction + ", at the same work per operation"}, contractKept(f)...)
+	}
+	return bisect.Regression, []string{direction + ": the same work costs more"}
+}
+
+// contractBroken lists what a correct user loses.
+func contractBroken(f bisect.Finding) []string {
+	var why []string
+	for _, p := range f.Broken {
+		why = append(why, fmt.Sprintf("%s held on the parent (%s) and is broken: %s", p.Name, p.Old.Detail, p.New.Detail))
+	}
+	for _, c := range f.Callbacks {
+		if c.OldConserved && !c.NewConserved {
+			why = append(why, fmt.Sprintf("timers of %s get lost: %d started, %d expired, %d cancelled, %d re-armed",
+				c.Function, c.New.Start, c.New.Expire, c.New.Cancel, c.New.Rearm))
+		}
+	}
+	return why
+}
+
+// meaningMoved lists why the metric no longer counts what it counted.
+func (j *Judge) meaningMoved(f bisect.Finding) []string {
+	var why []string
+	for _, m := range f.Markers {
+		if m.Flipped && j.related(m.Name) {
+			why = append(why, fmt.Sprintf("%s -> %s: POSIX leaves this open, and the workload depends on it",
+				describeMarker(m.Old), describeMarker(m.New)))
+		}
+	}
+	if mix := mixChanges(f.Callbacks); len(mix) > 0 {
+		why = append(why, "an operation no longer is the same work: "+strings.Join(mix, "; "))
+	}
+	return why
+}
+
+// contractKept says what was checked and found whole.
+func contractKept(f bisect.Finding) []string {
+	var passed, accounted []string
+	for _, p := range f.Invariants {
+		if p.New.Result == workloads.Pass {
+			passed = append(passed, p.Name)
+		}
+	}
+	for _, c := range f.Callbacks {
+		if c.NewConserved && c.New.Start > 0 {
+			accounted = append(accounted, c.Function)
+		}
+	}
+	var kept []string
+	if len(passed) > 0 {
+		kept = append(kept, fmt.Sprintf("a correct user loses nothing: %d invariants hold (%s)", len(passed), strings.Join(passed, ", ")))
+	}
+	if len(accounted) > 0 {
+		kept = append(kept, "every started timer is accounted for: "+strings.Join(accounted, ", "))
+	}
+	return kept
+}
+
+// callbackPairs joins the traced runs of both sides.
+func callbackPairs(old, new bisect.Observations) []bisect.CallbackPair {
+	before, oldOps := traced(old)
+	after, newOps := traced(new)
+	if before == nil || after == nil {
+		return nil
+	}
+	names := map[string]bool{}
+	for _, t := range []*workloads.Tally{before, after} {
+		for name := range t.Callbacks {
+			names[name] = true
+		}
+	}
+	var pairs []bisect.CallbackPair
+	for name := range names {
+		o, n := before.Callbacks[name], after.Callbacks[name]
+		pairs = append(pairs, bisect.CallbackPair{Function: name, Old: o, New: n, OldOps: oldOps, NewOps: newOps,
+			OldConserved: hrtimer.Conserved(o, *before), NewConserved: hrtimer.Conserved(n, *after)})
+	}
+	slices.SortFunc(pairs, func(a, b bisect.CallbackPair) int {
+		if d := int64(b.Old.Start+b.New.Start) - int64(a.Old.Start+a.New.Start); d != 0 {
+			return int(max(-1, min(1, d)))
+		}
+		return strings.Compare(a.Function, b.Function)
+	})
+	return pairs
+}
+
+// traced returns the tally of the first traced run and its operations. A
+// lossy tally proves nothing and is none.
+func traced(obs bisect.Observations) (*workloads.Tally, float64) {
+	for _, o := range obs {
+		if o.Tally != nil && o.Tally.Dropped == 0 && len(o.Samples) > 0 {
+			return o.Tally, o.Samples[0].Ops
+		}
+	}
+	return nil, 0
+}
+
+// mixChanges lists the events whose count per operation differs.
+func mixChanges(pairs []bisect.CallbackPair) []string {
+	var changes []string
+	for _, p := range pairs {
+		if p.OldOps <= 0 || p.NewOps <= 0 {
+			continue
+		}
+		for _, event := range []struct {
+			name     string
+			old, new uint64
+		}{
+			{"starts", p.Old.Start, p.New.Start},
+			{"expiries", p.Old.Expire, p.New.Expire},
+			{"cancels", p.Old.Cancel, p.New.Cancel},
+			{"re-arms", p.Old.Rearm, p.New.Rearm},
+		} {
+			o, n := float64(event.old)/p.OldOps, float64(event.new)/p.NewOps
+			if max(o, n) > rareEvent && math.Abs(n-o) > sameMix*max(o, n) {
+				changes = append(changes, fmt.Sprintf("%s of %s per op %.2f -> %.2f", event.name, p.Function, o, n))
+			}
+		}
+	}
+	return changes
+}
+
+// naive is what the totals alone would have claimed: the metric's percentage,
+// and the "completion rate" of all timers, which counts a cancelled or
+// re-armed timer as lost.
+func naive(f bisect.Finding) string {
+	claim := "no difference"
+	if f.Shift.Decision == bisect.Moved {
+		word := "regression"
+		if better(f.Shift) {
+			word = "improvement"
+		}
+		claim = fmt.Sprintf("a %.1f %% %s of %s", 100*math.Abs(f.Shift.Effect), word, f.Shift.Metric)
+	}
+	var start, expire [2]uint64
+	for _, c := range f.Callbacks {
+		start[0], start[1] = start[0]+c.Old.Start, start[1]+c.New.Start
+		expire[0], expire[1] = expire[0]+c.Old.Expire, expire[1]+c.New.Expire
+	}
+	if start[0] == 0 || start[1] == 0 {
+		return claim
+	}
+	return claim + fmt.Sprintf("; expiries per start of all timers %.2f -> %.2f",
+		float64(expire[0])/float64(start[0]), float64(expire[1])/float64(start[1]))
+}
+
+func better(s bisect.Shift) bool { return (s.Effect > 0) == (s.Better == workloads.Higher) }
+
+func percent(s bisect.Shift) string {
+	return fmt.Sprintf("%+.1f %%, 95 %% interval %+.1f to %+.1f", 100*s.Effect, 100*s.Low, 100*s.High)
+}

@@ -1,0 +1,143 @@
+// Package judge turns observations into decisions: whether a boot counts,
+// where a commit stands, whether a metric moved, and what kind of change a
+// commit made. It sees observations only and boots nothing, so that an old
+// run can be judged again under new rules.
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"bisectd/bisect"
+	"bisectd/workloads"
+)
+
+// Judge holds the rules of one job.
+type Judge struct {
+	Metric    string
+	MinEffect float64  // smaller changes of the metric are none
+	Error     float64  // accepted chance of a wrong answer over the whole walk
+	Steps     int      // tests that the walk is expected to make: they share Error
+	Exercises []string // prefixes of the probe's checks that the workload is about
+}
+
+var _ bisect.Judge = (*Judge)(nil)
+
+// Signals lists what separates the ends, cheapest first: crash, invariant,
+// marker, metric.
+func (j *Judge) Signals(old, new bisect.Observations) []bisect.Signal {
+	if s, ok := crash(old, new); ok {
+		return []bisect.Signal{s}
+	}
+	var signals []bisect.Signal
+	for _, p := range invariantPairs(old, new) {
+		if p.Old.Result != p.New.Result && measured(p.Old) && measured(p.New) {
+			signals = append(signals, bisect.Signal{Kind: bisect.InvariantSignal, Name: p.Name, Profile: bisect.ProbeBoot,
+				Old: describeInvariant(p.Old), New: describeInvariant(p.New), Related: j.related(p.Name)})
+		}
+	}
+	for _, p := range markerPairs(old, new) {
+		if p.Flipped {
+			signals = append(signals, bisect.Signal{Kind: bisect.MarkerSignal, Name: p.Name, Profile: bisect.ProbeBoot,
+				Old: describeMarker(p.Old), New: describeMarker(p.New), Related: j.related(p.Name)})
+		}
+	}
+	if shift := j.Shift(old, new); shift.Decision == bisect.Moved {
+		signals = append(signals, bisect.Signal{Kind: bisect.MetricSignal, Name: j.Metric, Profile: bisect.MetricBoot,
+			Old: fmt.Sprintf("%.4g %s", shift.Old.Mean, shift.Unit), New: fmt.Sprintf("%.4g %s", shift.New.Mean, shift.Unit),
+			Related: true})
+	}
+	return signals
+}
+
+func (j *Judge) related(check string) bool {
+	return slices.ContainsFunc(j.Exercises, func(prefix string) bool { return strings.HasPrefix(check, prefix) })
+}
+
+// crash finds a bad end that fails where the good one completes. One failure
+// could be the host's doing: every boot must have ended alike.
+func crash(old, new bisect.Observations) (bisect.Signal, bool) {
+	failed := failures(new)
+	if len(failures(old)) > 0 || len(failed) == 0 {
+		return bisect.Signal{}, false
+	}
+	first := failed[0]
+	for _, o := range new {
+		if o.Profile == first.Profile && o.Ending != first.Ending {
+			return bisect.Signal{}, false
+		}
+	}
+	return bisect.Signal{Kind: bisect.CrashSignal, Name: string(first.Ending), Profile: first.Profile,
+		Old: string(bisect.Completed), New: string(first.Ending) + ": " + first.Detail, Related: true}, true
+}
+
+func failures(obs bisect.Observations) bisect.Observations {
+	return slices.DeleteFunc(slices.Clone(obs), func(o bisect.Observation) bool { return o.Ending == bisect.Completed })
+}
+
+// Place says on which side of s a commit stands.
+func (j *Judge) Place(s bisect.Signal, old, new, commit bisect.Observations) (bisect.Verdict, string) {
+	if failed := failures(commit); len(failed) > 0 {
+		f := failed[0]
+		detail := fmt.Sprintf("%s: %s", f.Ending, f.Detail)
+		if s.Kind == bisect.CrashSignal && string(f.Ending) == s.Name {
+			return bisect.New, detail
+		}
+		return bisect.Skip, detail
+	}
+	switch s.Kind {
+	case bisect.CrashSignal:
+		return bisect.Old, string(bisect.Completed)
+	case bisect.InvariantSignal:
+		return placeInvariant(s.Name, old, commit)
+	case bisect.MarkerSignal:
+		return placeMarker(s.Name, old, commit)
+	default:
+		return j.placeMetric(old, new, commit)
+	}
+}
+
+func placeInvariant(name string, old, commit bisect.Observations) (bisect.Verdict, string) {
+	want, _ := invariant(old, name)
+	got, ok := invariant(commit, name)
+	switch {
+	case !ok || !measured(got):
+		return bisect.Skip, name + " was not measured"
+	case got.Result == want.Result:
+		return bisect.Old, describeInvariant(got)
+	default:
+		return bisect.New, describeInvariant(got)
+	}
+}
+
+func placeMarker(name string, old, commit bisect.Observations) (bisect.Verdict, string) {
+	want, _ := marker(old, name)
+	got, ok := marker(commit, name)
+	switch {
+	case !ok || !got.Measured:
+		return bisect.Skip, name + " was not measured"
+	case !got.Clear:
+		return bisect.Unknown, describeMarker(got)
+	case got.Seen == want.Seen:
+		return bisect.Old, describeMarker(got)
+	default:
+		return bisect.New, describeMarker(got)
+	}
+}
+
+func measured(i workloads.Invariant) bool {
+	return i.Result == workloads.Pass || i.Result == workloads.Fail
+}
+
+func describeInvariant(i workloads.Invariant) string {
+	return fmt.Sprintf("%s %s (%s)", i.Name, i.Result, i.Detail)
+}
+
+func describeMarker(m workloads.Marker) string {
+	word := "absent"
+	if m.Seen {
+		word = "seen"
+	}
+	return fmt.Sprintf("%s %s (%s)", m.Name, word, m.Detail)
+}

@@ -1,0 +1,106 @@
+package judge
+
+import (
+	"bisectd/bisect"
+	"bisectd/workloads"
+)
+
+// probed returns the probe records of the boots that ran the probe.
+func probed(obs bisect.Observations) []workloads.ProbeRecord {
+	var records []workloads.ProbeRecord
+	for _, o := range obs {
+		if o.Ending == bisect.Completed && o.Profile != bisect.MetricBoot {
+			records = append(records, o.Probe)
+		}
+	}
+	return records
+}
+
+// invariant returns a check's record over all boots: one failure is a
+// failure, for a healthy kernel never fails.
+func invariant(obs bisect.Observations, name string) (workloads.Invariant, bool) {
+	var worst workloads.Invariant
+	found := false
+	for _, r := range probed(obs) {
+		for _, i := range r.Invariants {
+			if i.Name == name && (!found || rank(i.Result) > rank(worst.Result)) {
+				worst, found = i, true
+			}
+		}
+	}
+	return worst, found
+}
+
+func rank(r workloads.Result) int {
+	switch r {
+	case workloads.Fail:
+		return 2
+	case workloads.Pass:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// marker returns a marker over all boots. Boots that disagree leave it
+// unclear.
+func marker(obs bisect.Observations, name string) (workloads.Marker, bool) {
+	var m workloads.Marker
+	found := false
+	for _, r := range probed(obs) {
+		for _, next := range r.Markers {
+			if next.Name != name || !next.Measured {
+				continue
+			}
+			if found && next.Seen != m.Seen {
+				next.Clear = false
+			}
+			m, found = next, true
+		}
+	}
+	return m, found
+}
+
+// invariantPairs joins the invariants of both sides by name, in the probe's
+// order. A check that one side lacks is not measured there.
+func invariantPairs(old, new bisect.Observations) []bisect.InvariantPair {
+	var pairs []bisect.InvariantPair
+	seen := map[string]bool{}
+	for _, r := range append(probed(old), probed(new)...) {
+		for _, i := range r.Invariants {
+			if seen[i.Name] {
+				continue
+			}
+			seen[i.Name] = true
+			pairs = append(pairs, bisect.InvariantPair{Name: i.Name, Old: orUnmeasured(old, i.Name), New: orUnmeasured(new, i.Name)})
+		}
+	}
+	return pairs
+}
+
+func orUnmeasured(obs bisect.Observations, name string) workloads.Invariant {
+	if i, ok := invariant(obs, name); ok {
+		return i
+	}
+	return workloads.Invariant{Name: name, Result: workloads.NotMeasured, Detail: "not reported"}
+}
+
+// markerPairs joins the markers of both sides by name, in the probe's order.
+func markerPairs(old, new bisect.Observations) []bisect.MarkerPair {
+	var pairs []bisect.MarkerPair
+	seen := map[string]bool{}
+	for _, r := range append(probed(old), probed(new)...) {
+		for _, m := range r.Markers {
+			if seen[m.Name] {
+				continue
+			}
+			seen[m.Name] = true
+			before, was := marker(old, m.Name)
+			after, is := marker(new, m.Name)
+			before.Name, after.Name = m.Name, m.Name
+			pairs = append(pairs, bisect.MarkerPair{Name: m.Name, Old: before, New: after,
+				Flipped: was && is && before.Clear && after.Clear && before.Seen != after.Seen})
+		}
+	}
+	return pairs
+}

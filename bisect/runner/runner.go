@@ -1,0 +1,330 @@
+// Package runner makes observations: it has the kernel built, boots it with
+// the workload, and turns what the guest said into a bisect.Observation. It
+// writes every build and boot to the journal before it starts and after it
+// ends, and answers from the journal what was done before.
+package runner
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"bisectd/bisect"
+	"bisectd/bisect/judge"
+	"bisectd/blame"
+	"bisectd/kbuild"
+	"bisectd/vm"
+	"bisectd/workloads"
+)
+
+const (
+	// maxAttempts bounds the boots made for one observation. Blame other
+	// than the kernel's is tried again, then stops the run.
+	maxAttempts = 4
+	// firstBoot is the deadline to the agent while no boot was measured yet;
+	// afterwards it is bootFactor times the slowest one, but leastBoot.
+	firstBoot  = 90 * time.Second
+	leastBoot  = 20 * time.Second
+	bootFactor = 10
+	// slack is added to the guest's own time-outs.
+	slack = 20 * time.Second
+)
+
+// Kinds of journal events.
+const (
+	buildEvent = "build"
+	bootEvent  = "boot"
+)
+
+// Journal is what the runner needs of package journal.
+type Journal interface {
+	Begin(ctx context.Context, kind, key string, data any) error
+	End(ctx context.Context, kind, key string, result any) error
+	Finished(ctx context.Context, kind, key string, result any) (bool, error)
+	// Artefact stores a file and returns its sha256.
+	Artefact(ctx context.Context, path string) (string, error)
+}
+
+// Runner implements bisect.Tester.
+type Runner struct {
+	Job      bisect.Job
+	Workload workloads.Workload
+	Builder  kbuild.Builder
+	Launcher vm.Launcher
+	Accel    vm.Accel // KVM or TCG, one for the whole run
+	Journal  Journal
+	Dir      string // scratch space for archives and boots
+	Progress bisect.Progress
+	// Pause waits before another attempt after an infrastructure failure;
+	// nil waits a second longer each time.
+	Pause func(ctx context.Context, attempt int) error
+
+	payloads map[bisect.Profile]payload
+	slowest  time.Duration // startup so far
+	tally    tally
+}
+
+var _ bisect.Tester = (*Runner)(nil)
+
+// tally counts each build and boot of the run once, whether it was made now
+// or is answered from the journal.
+type tally struct {
+	seen   map[string]bool
+	totals Totals
+}
+
+// Totals is what the observations so far have cost.
+type Totals struct {
+	Builds, Reused, Boots, Voided int
+	Elapsed                       time.Duration // of the builds and boots
+	Compiler, Workload            string
+}
+
+// Totals returns the cost of all observations asked for so far.
+func (r *Runner) Totals() Totals { return r.tally.totals }
+
+func (t *tally) once(key string, add func(*Totals)) {
+	if t.seen == nil {
+		t.seen = map[string]bool{}
+	}
+	if !t.seen[key] {
+		t.seen[key] = true
+		add(&t.totals)
+	}
+}
+
+// buildRecord is the journal's entry for a build.
+type buildRecord struct {
+	Kernel  kbuild.Kernel `json:"kernel"`
+	Reused  bool          `json:"reused"`
+	Failure string        `json:"failure,omitempty"` // first error line: the commit does not build
+	Took    time.Duration `json:"took"`
+}
+
+// Observe builds and boots b, or returns what an earlier process observed.
+func (r *Runner) Observe(ctx context.Context, b bisect.Boot) (bisect.Observation, error) {
+	built, err := r.build(ctx, b.Commit)
+	if err != nil {
+		return bisect.Observation{}, err
+	}
+	if built.Failure != "" {
+		return bisect.Observation{Commit: b.Commit.ID, VCPUs: b.VCPUs, Profile: b.Profile, Ordinal: b.Ordinal,
+			Ending: bisect.NoBuild, Detail: built.Failure}, nil
+	}
+	load, err := r.payload(b.Profile)
+	if err != nil {
+		return bisect.Observation{}, err
+	}
+	key := r.bootKey(built.Kernel, load, b)
+	var o bisect.Observation
+	done, err := r.Journal.Finished(ctx, bootEvent, key, &o)
+	if err != nil {
+		return o, err
+	}
+	if !done {
+		if o, err = r.boot(ctx, b, built.Kernel, load, key); err != nil {
+			return o, err
+		}
+	}
+	r.slowest = max(r.slowest, o.Startup)
+	r.tally.once(key, func(t *Totals) {
+		t.Boots += 1 + len(o.Voided)
+		t.Voided += len(o.Voided)
+		t.Elapsed += o.Elapsed
+		t.Workload = load.version
+	})
+	o.Commit = b.Commit.ID
+	return o, nil
+}
+
+// build returns the kernel of a commit or the reason why it has none.
+func (r *Runner) build(ctx context.Context, c bisect.Commit) (buildRecord, error) {
+	var rec buildRecord
+	done, err := r.Journal.Finished(ctx, buildEvent, c.ID, &rec)
+	if err != nil {
+		return rec, err
+	}
+	if done && rec.Failure == "" && !exists(rec.Kernel.Image) {
+		done = false // the store has evicted it
+	}
+	if !done {
+		if rec, err = r.compile(ctx, c); err != nil {
+			return rec, err
+		}
+	}
+	r.tally.once("build "+c.ID, func(t *Totals) {
+		if rec.Reused {
+			t.Reused++
+		} else {
+			t.Builds++
+			t.Elapsed += rec.Took
+		}
+		if rec.Kernel.Compiler != "" {
+			t.Compiler = rec.Kernel.Compiler
+		}
+	})
+	return rec, nil
+}
+
+func (r *Runner) compile(ctx context.Context, c bisect.Commit) (buildRecord, error) {
+	spec := kbuild.Spec{Commit: c.ID, Tree: c.Tree, Fragments: r.Job.Kernel.Config, Compiler: r.Job.Kernel.Compiler}
+	if err := r.Journal.Begin(ctx, buildEvent, c.ID, spec); err != nil {
+		return buildRecord{}, err
+	}
+	r.tell(bisect.Update{Phase: bisect.Building, Commit: c})
+	start := time.Now()
+	kernel, err := r.Builder.Build(ctx, spec)
+	rec := buildRecord{Kernel: kernel, Reused: kernel.Reused, Took: time.Since(start)}
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return rec, ctx.Err()
+	case blame.Of(err) == blame.Kernel:
+		rec.Failure = err.Error()
+	default:
+		return rec, fmt.Errorf("build %s: %w", c.Short(), err)
+	}
+	r.tell(bisect.Update{Phase: bisect.Building, Commit: c, Done: true, Took: rec.Took, Text: rec.outcome()})
+	return rec, r.Journal.End(ctx, buildEvent, c.ID, rec)
+}
+
+func (rec buildRecord) outcome() string {
+	switch {
+	case rec.Failure != "":
+		return "does not build: " + rec.Failure
+	case rec.Reused:
+		return "from the store"
+	default:
+		return fmt.Sprintf("%d objects compiled", rec.Kernel.Objects)
+	}
+}
+
+// bootKey names a boot by what can change its result. Commits whose kernels
+// hold the same code share it, so that none of them is booted twice.
+func (r *Runner) bootKey(k kbuild.Kernel, load payload, b bisect.Boot) string {
+	id := struct {
+		Signature, Payload, Accel, Memory string
+		VCPUs, Ordinal                    int
+		Profile                           bisect.Profile
+	}{k.Signature, load.digest, string(r.Accel), r.Job.Machine.Memory.String(), b.VCPUs, b.Ordinal, b.Profile}
+	text, err := json.Marshal(id)
+	if err != nil {
+		panic(err) // a struct of strings and numbers
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// boot boots until one boot counts.
+func (r *Runner) boot(ctx context.Context, b bisect.Boot, k kbuild.Kernel, load payload, key string,
+) (bisect.Observation, error) {
+	var voided []string
+	start := time.Now()
+	for attempt := 1; ; attempt++ {
+		if err := r.Journal.Begin(ctx, bootEvent, key, beginning(b, k, attempt)); err != nil {
+			return bisect.Observation{}, err
+		}
+		r.tell(bisect.Update{Phase: bisect.Booting, Commit: b.Commit, VCPUs: b.VCPUs, Profile: b.Profile})
+		o, err := r.attempt(ctx, b, k, load)
+		if ctx.Err() != nil {
+			return o, ctx.Err()
+		}
+		if err == nil {
+			o.Voided, o.Elapsed = voided, time.Since(start)
+			r.tell(bisect.Update{Phase: bisect.Booting, Commit: b.Commit, VCPUs: b.VCPUs, Profile: b.Profile,
+				Done: true, Took: o.Elapsed, Text: outcome(o)})
+			return o, r.Journal.End(ctx, bootEvent, key, o)
+		}
+		if blame.Of(err) == blame.User || attempt == maxAttempts {
+			return o, fmt.Errorf("boot %s with %d vCPU (%s), attempt %d of %d: %w",
+				b.Commit.Short(), b.VCPUs, b.Profile, attempt, maxAttempts, err)
+		}
+		voided = append(voided, fmt.Sprintf("%s: %s", blame.Of(err), err))
+		r.tell(bisect.Update{Phase: bisect.Booting, Commit: b.Commit, VCPUs: b.VCPUs, Profile: b.Profile,
+			Done: true, Text: "boot thrown away: " + err.Error()})
+		if err := r.pause(ctx, attempt); err != nil {
+			return o, err
+		}
+	}
+}
+
+func beginning(b bisect.Boot, k kbuild.Kernel, attempt int) map[string]any {
+	return map[string]any{"commit": b.Commit.ID, "vcpus": b.VCPUs, "profile": b.Profile, "ordinal": b.Ordinal,
+		"kernel": k.Key, "attempt": attempt}
+}
+
+func outcome(o bisect.Observation) string {
+	if o.Ending != bisect.Completed {
+		return fmt.Sprintf("%s: %s", o.Ending, o.Detail)
+	}
+	return "completed"
+}
+
+func (r *Runner) pause(ctx context.Context, attempt int) error {
+	if r.Pause != nil {
+		return r.Pause(ctx, attempt)
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Duration(attempt) * time.Second):
+		return nil
+	}
+}
+
+// attempt makes one boot. An error means that nothing was learned about the
+// kernel.
+func (r *Runner) attempt(ctx context.Context, b bisect.Boot, k kbuild.Kernel, load payload) (bisect.Observation, error) {
+	dir, err := os.MkdirTemp(r.Dir, "boot-")
+	if err != nil {
+		return bisect.Observation{}, blame.Errorf(blame.Infrastructure, "boot directory: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	out, err := r.Launcher.Run(ctx, vm.Config{
+		Image: k.Image, Initrd: load.archive, VCPUs: b.VCPUs, MemoryMiB: int(r.Job.Machine.Memory), Accel: r.Accel,
+		Dir: dir, BootDeadline: r.bootDeadline(), RunDeadline: load.timeout + slack,
+	})
+	if err != nil {
+		return bisect.Observation{}, err
+	}
+	o, err := load.read(out)
+	if err != nil {
+		return o, err
+	}
+	o.Commit, o.VCPUs, o.Profile, o.Ordinal = b.Commit.ID, b.VCPUs, b.Profile, b.Ordinal
+	o.Kernel = bisect.Kernel{Key: k.Key, Signature: k.Signature, Release: k.Release, Compiler: k.Compiler}
+	o.Fingerprint.Accel = string(r.Accel)
+	if o.Ending == bisect.Completed {
+		if why := judge.Gate(o.Fingerprint, b.VCPUs); why != "" {
+			return o, blame.Errorf(blame.Environment, "%s", why)
+		}
+	}
+	if exists(out.Console) {
+		if o.Console, err = r.Journal.Artefact(ctx, out.Console); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+func (r *Runner) bootDeadline() time.Duration {
+	if r.slowest == 0 {
+		return firstBoot
+	}
+	return max(leastBoot, bootFactor*r.slowest)
+}
+
+func (r *Runner) tell(u bisect.Update) {
+	if r.Progress != nil {
+		r.Progress(u)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return path != "" && err == nil
+}
