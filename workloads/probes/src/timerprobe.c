@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * timerprobe - what a user of the kernel's timers sees, without tracing.
+ *
+ *	timerprobe --mode=semantics
+ *	timerprobe --mode=sleep|arm|periodic --seconds=S
+ *
+ * One line of JSON on standard output; exit status 0 when something could be
+ * measured, 2 on wrong usage. The names in it are explained by names.go.
+ *
+ * Only libc and system calls of Linux 4.4 are used. A call that the kernel
+ * refuses makes its checks "not-measured", never a failure. The semantics mode
+ * stops sampling early where timers are slow, so that it ends within about
+ * 20 s even on a kernel whose sleepers wake every half second. A kernel on which
+ * a sleeper never wakes leaves no record at all: the caller's timeout ends it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+
+#include "timerprobe.h"
+
+static int mode_semantics(void)
+{
+	check_nanosleep();
+	check_signals();
+	check_interfaces();
+	print_record();
+	return 0;
+}
+
+static struct lateness samples;
+
+static int mode_sleep(int64_t duration)
+{
+	int err = sample_nanosleep(duration, &samples);
+
+	if (err) {
+		fprintf(stderr, "timerprobe: nanosleep: %s\n", strerror(err));
+		return 1;
+	}
+	printf("{\"mode\":\"sleep\",\"ops\":%d,\"values\":{\"sleep_late_p50_ns\":%lld,"
+	       "\"sleep_late_p95_ns\":%lld,\"sleep_late_max_ns\":%lld}}\n", samples.n,
+	       (long long)percentile(samples.late, samples.n, 50), (long long)percentile(samples.late, samples.n, 95),
+	       (long long)samples.late[samples.n - 1]);
+	return 0;
+}
+
+#define PAIRS 256	/* arm and disarm pairs in one timed batch */
+
+/* time_pairs is the median batch, in nanoseconds per arm and disarm pair. */
+static double time_pairs(int (*pair)(void *), void *object, int64_t duration, int64_t *ops)
+{
+	static int64_t batch[MAX_SAMPLES];
+	int64_t end = mono() + duration, from;
+	int i, n;
+
+	for (n = 0; n < MAX_SAMPLES && (n == 0 || mono() < end); n++) {
+		from = mono();
+		for (i = 0; i < PAIRS; i++)
+			if (pair(object))
+				return -1;
+		batch[n] = mono() - from;
+	}
+	*ops += (int64_t)n * PAIRS;
+	qsort(batch, n, sizeof(batch[0]), compare);
+	return (double)percentile(batch, n, 50) / PAIRS;
+}
+
+static int pair_posix(void *object)
+{
+	timer_t *timer = object;
+
+	return arm(*timer, 0, FAR, 0) || arm(*timer, 0, 0, 0);
+}
+
+static int pair_timerfd(void *object)
+{
+	struct itimerspec far = { .it_value = to_timespec(FAR) }, off = { 0 };
+	int *fd = object;
+
+	return timerfd_settime(*fd, 0, &far, NULL) || timerfd_settime(*fd, 0, &off, NULL);
+}
+
+static int mode_arm(int64_t duration)
+{
+	int fd = timerfd_create(CLOCK_MONOTONIC, 0);
+	double posix = -1, tfd = -1;
+	int64_t ops = 0;
+	timer_t timer;
+
+	if (create(CLOCK_MONOTONIC, &timer) == 0)
+		posix = time_pairs(pair_posix, &timer, duration / 2, &ops);
+	if (fd >= 0)
+		tfd = time_pairs(pair_timerfd, &fd, duration / 2, &ops);
+	if (posix < 0 && tfd < 0) {
+		fprintf(stderr, "timerprobe: neither POSIX timers nor timerfd can be armed\n");
+		return 1;
+	}
+	printf("{\"mode\":\"arm\",\"ops\":%lld,\"values\":{", (long long)ops);
+	if (posix >= 0)
+		printf("\"arm_disarm_ns\":%.2f", posix);
+	if (tfd >= 0)
+		printf("%s\"timerfd_arm_ns\":%.2f", posix >= 0 ? "," : "", tfd);
+	printf("}}\n");
+	return 0;
+}
+
+static int mode_periodic(int64_t duration)
+{
+	struct ticks t;
+	int err = count_ticks(duration, &t);
+	double s = t.elapsed / 1e9;
+
+	if (err) {
+		fprintf(stderr, "timerprobe: periodic timer: %s\n", strerror(err));
+		return 1;
+	}
+	printf("{\"mode\":\"periodic\",\"ops\":%lld,\"values\":{\"ticks_per_s\":%.4f,\"signals_per_s\":%.4f,"
+	       "\"overruns_per_s\":%.4f}}\n", (long long)(t.signals + t.overruns), (t.signals + t.overruns) / s,
+	       t.signals / s, t.overruns / s);
+	return 0;
+}
+
+static int usage(void)
+{
+	fprintf(stderr, "usage: timerprobe --mode=semantics | --mode=sleep|arm|periodic --seconds=S\n");
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = "", *seconds = "1";
+	double duration;
+	char *rest;
+	int i;
+
+	for (i = 1; i < argc; i++) {
+		if (!strncmp(argv[i], "--mode=", 7))
+			mode = argv[i] + 7;
+		else if (!strncmp(argv[i], "--seconds=", 10))
+			seconds = argv[i] + 10;
+		else
+			return usage();
+	}
+	duration = strtod(seconds, &rest);
+	if (*rest || !(duration > 0 && duration < 3600))
+		return usage();
+
+	setup_signals();
+	begin();
+	if (!strcmp(mode, "semantics"))
+		return mode_semantics();
+	if (!strcmp(mode, "sleep"))
+		return mode_sleep(duration * 1e9);
+	if (!strcmp(mode, "arm"))
+		return mode_arm(duration * 1e9);
+	if (!strcmp(mode, "periodic"))
+		return mode_periodic(duration * 1e9);
+	return usage();
+}

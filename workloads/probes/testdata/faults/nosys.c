@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A kernel without POSIX timers and timerfd. */
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+
+int __wrap_timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
+{
+	(void)clock;
+	(void)event;
+	(void)timer;
+	errno = ENOSYS;
+	return -1;
+}
+
+int __wrap_timerfd_create(int clock, int flags)
+{
+	(void)clock;
+	(void)flags;
+	errno = ENOSYS;
+	return -1;
+}
