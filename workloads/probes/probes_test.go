@@ -119,7 +119,9 @@ func TestFaults(t *testing.T) {
 		{"nosys.c", []string{"timer_create", "timerfd_create"}, workloads.NotMeasured, unmeasured,
 			func(m workloads.Marker) bool { return !m.Measured && m.Detail == "Function not implemented" }},
 		{"stale.c", []string{"timer_settime"}, workloads.Fail, nil,
-			func(m workloads.Marker) bool { return m.Name == StaleDelete || m.Seen && m.Clear && m.Detail == "20/20" }},
+			func(m workloads.Marker) bool {
+				return m.Name == StaleDelete || m.Seen && m.Clear && m.Detail == "20/20"
+			}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.fault, func(t *testing.T) {
