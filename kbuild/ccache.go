@@ -1,0 +1,52 @@
+package kbuild
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// ccacheEnvironment configures ccache(1) for kernels.
+//
+//   - NOHASHDIR: the directory a compiler runs in would be part of the key when
+//     debug information is on, and O= directories differ.
+//   - COMPILERCHECK=content: a compiler is what it consists of, not its time
+//     stamp.
+//   - SLOPPINESS: headers that make has just written are new, which is no
+//     reason to distrust them; __DATE__ and __TIME__ do not matter.
+//
+// No BASEDIR: sources stay in one place, and rewritten paths would show in the
+// image through __FILE__, from which the kernel strips the absolute one.
+func ccacheEnvironment(dir, stats string, limit int64) []string {
+	return []string{
+		"CCACHE_DIR=" + dir,
+		fmt.Sprintf("CCACHE_MAXSIZE=%dk", limit/1000),
+		"CCACHE_NOHASHDIR=1",
+		"CCACHE_COMPILERCHECK=content",
+		"CCACHE_SLOPPINESS=time_macros,include_file_mtime,include_file_ctime",
+		"CCACHE_STATSLOG=" + stats,
+	}
+}
+
+// ccacheHits counts the compilations that ccache's log of results says were
+// served from the cache.
+func ccacheHits(stats string) (int, error) {
+	f, err := os.Open(stats)
+	if os.IsNotExist(err) { // nothing was compiled
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	hits := 0
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		switch strings.TrimSpace(lines.Text()) {
+		case "direct_cache_hit", "preprocessed_cache_hit":
+			hits++
+		}
+	}
+	return hits, lines.Err()
+}

@@ -1,0 +1,2 @@
+int timer(int hz);
+int sched(int hz);

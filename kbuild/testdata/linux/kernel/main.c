@@ -1,0 +1,6 @@
+#include <linux.h>
+
+int start(void)
+{
+	return timer(250) + sched(250);
+}

@@ -1,0 +1,6 @@
+#include <linux.h>
+
+int timer(int hz)
+{
+	return 1000 / hz;
+}
