@@ -453,9 +453,14 @@ func TestKillsProcessGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The child is gone, or a zombie that nobody reaps in this container.
-	stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
-	if err == nil && !strings.Contains(string(stat), ") Z ") {
-		t.Errorf("the child of git is still there: %s", stat)
+	// SIGKILL is under way; a zombie is one that nobody reaps in this container.
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the child of git is still there: %s", stat)
+		}
 	}
 }
