@@ -1,0 +1,205 @@
+package bisect_test
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"bisectd/bisect"
+	"bisectd/bisect/history"
+	"bisectd/bisect/judge"
+	"bisectd/blame"
+	"bisectd/workloads"
+)
+
+// lab is a scripted Tester over a linear history of numbered commits. Each
+// fate names the first commit from which on something holds.
+type lab struct {
+	stale, grid, slow int     // marker gone, sleepers late, metric changed; 0: never
+	factor            float64 // of the metric from slow on
+	noise             float64 // standard deviation of a boot
+	ending            map[int]bisect.Ending
+	crashFrom         int
+	asked             map[string]int
+}
+
+func (l *lab) Observe(_ context.Context, b bisect.Boot) (bisect.Observation, error) {
+	var n int
+	if _, err := fmt.Sscanf(b.Commit.Subject, "commit %d", &n); err != nil {
+		return bisect.Observation{}, err
+	}
+	if l.asked == nil {
+		l.asked = map[string]int{}
+	}
+	l.asked[fmt.Sprint(n, b.VCPUs, b.Profile, b.Ordinal)]++
+	o := bisect.Observation{Commit: b.Commit.ID, VCPUs: b.VCPUs, Profile: b.Profile, Ordinal: b.Ordinal, Ending: bisect.Completed}
+	if e, ok := l.ending[n]; ok {
+		o.Ending, o.Detail = e, "scripted"
+		return o, nil
+	}
+	if from(l.crashFrom, n) && b.Profile != bisect.ProbeBoot {
+		o.Ending, o.Detail = bisect.Crashed, "Kernel panic"
+		return o, nil
+	}
+	if b.Profile != bisect.MetricBoot {
+		o.Probe = l.probe(n)
+	}
+	if b.Profile == bisect.MetricBoot {
+		o.Samples = []workloads.Sample{{Metrics: []workloads.Metric{{Name: "ops", Unit: "ops/s", Better: workloads.Higher,
+			Value: l.value(n, b)}}}}
+	}
+	return o, nil
+}
+
+func from(first, n int) bool { return first > 0 && n >= first }
+
+func (l *lab) probe(n int) workloads.ProbeRecord {
+	late := workloads.Invariant{Name: "nanosleep-late", Result: workloads.Pass, Detail: "p50 0.2 ms"}
+	if from(l.grid, n) {
+		late.Result, late.Detail = workloads.Fail, "p50 250 ms"
+	}
+	return workloads.ProbeRecord{Invariants: []workloads.Invariant{late},
+		Markers: []workloads.Marker{{Name: "stale-signal", Measured: true, Clear: true, Seen: !from(l.stale, n)}}}
+}
+
+func (l *lab) value(n int, b bisect.Boot) float64 {
+	v := 1000.0
+	if from(l.slow, n) {
+		v *= l.factor
+	}
+	h := fnv.New64a()
+	fmt.Fprint(h, n, b.VCPUs, b.Profile, b.Ordinal)
+	return v * (1 + l.noise*rand.New(rand.NewPCG(h.Sum64(), 1)).NormFloat64())
+}
+
+// linear makes a repository of n commits on a line, "commit 0" to "commit n-1".
+func linear(t *testing.T, n int) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "repo")
+	var stream strings.Builder
+	for i := range n {
+		message := fmt.Sprintf("commit %d", i)
+		fmt.Fprintf(&stream, "commit refs/heads/main\nmark :%d\ncommitter a <a@b.invalid> %d +0000\ndata %d\n%s\n",
+			i+1, 1700000000+i, len(message), message)
+		fmt.Fprintf(&stream, "M 644 inline f\ndata %d\n%d\n", len(fmt.Sprint(i)), i)
+	}
+	for _, args := range [][]string{{"init", "-q", "-b", "main", dir}, {"-C", dir, "fast-import", "--quiet"}} {
+		cmd := exec.Command("git", args...)
+		cmd.Stdin = strings.NewReader(stream.String())
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	return dir
+}
+
+func answer(t *testing.T, l *lab, vcpus ...int) (bisect.Result, error) {
+	t.Helper()
+	const commits = 33
+	r, err := history.Open(t.Context(), linear(t, commits), []string{fmt.Sprintf("main~%d", commits-1)}, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := bisect.Job{Machine: bisect.Machine{VCPUs: vcpus}, Judge: bisect.Rules{Metric: "ops", MinEffect: 0.05, Error: 0.05}}
+	e := bisect.Engine{Job: job, Range: r, Tester: l,
+		Judge: &judge.Judge{Metric: "ops", MinEffect: 0.05, Error: 0.05, Steps: 5, Exercises: []string{"stale-signal", "nanosleep"}}}
+	return e.Run(t.Context())
+}
+
+func TestEngine(t *testing.T) {
+	tests := []struct {
+		name  string
+		lab   lab
+		class bisect.Class
+		first string // subject
+		guide string
+	}{
+		{"marker and metric move together", lab{stale: 20, slow: 20, factor: 0.75, noise: 0.02}, bisect.BehaviourChange, "commit 20", "stale-signal"},
+		{"invariant breaks, metric still", lab{grid: 7, noise: 0.02}, bisect.Regression, "commit 7", "nanosleep-late"},
+		{"metric alone, better", lab{slow: 13, factor: 1.5, noise: 0.03}, bisect.Improvement, "commit 13", "ops"},
+		{"metric alone, worse", lab{slow: 32, factor: 0.8, noise: 0.02}, bisect.Regression, "commit 32", "ops"},
+		{"nothing moves", lab{noise: 0.01}, bisect.NotReproduced, "", ""},
+		{"marker alone moves", lab{stale: 9, noise: 0.01}, bisect.NotReproduced, "", ""},
+		{"marker is another commit than the metric", lab{stale: 9, slow: 21, factor: 0.7, noise: 0.02}, bisect.Regression, "commit 21", "ops"},
+		{"bad end crashes", lab{crashFrom: 17}, bisect.Regression, "commit 17", "crash"},
+		{"untestable commits elsewhere", lab{stale: 20, slow: 20, factor: 0.75, noise: 0.02,
+			ending: map[int]bisect.Ending{16: bisect.NoBuild, 17: bisect.NoBuild, 24: bisect.NoBoot}}, bisect.BehaviourChange, "commit 20", "stale-signal"},
+		{"untestable commit before the change", lab{stale: 20, slow: 20, factor: 0.75, noise: 0.02,
+			ending: map[int]bisect.Ending{19: bisect.NoBoot}}, bisect.Inconclusive, "", "stale-signal"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := answer(t, &tt.lab, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Class != tt.class {
+				t.Errorf("class = %s (%v), want %s", got.Class, got.Reasons, tt.class)
+			}
+			if first := subjectOf(got.FirstNew); first != tt.first {
+				t.Errorf("first new commit = %q, want %q; tests: %v", first, tt.first, got.Tests)
+			}
+			if got.Guide != nil && got.Guide.Name != tt.guide || got.Guide == nil && tt.guide != "" {
+				t.Errorf("guide = %v, want %s", got.Guide, tt.guide)
+			}
+			for boot, n := range tt.lab.asked {
+				if n > 1 {
+					t.Errorf("boot %s was asked for %d times", boot, n)
+				}
+			}
+		})
+	}
+}
+
+func subjectOf(c *bisect.Commit) string {
+	if c == nil {
+		return ""
+	}
+	return c.Subject
+}
+
+func TestEngineConfirmsAtEveryCount(t *testing.T) {
+	got, err := answer(t, &lab{stale: 20, slow: 20, factor: 0.75, noise: 0.02}, 1, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var counts []int
+	for _, f := range got.Findings {
+		counts = append(counts, f.VCPUs)
+		if f.Class != bisect.BehaviourChange {
+			t.Errorf("class at %d vCPU = %s, want %s", f.VCPUs, f.Class, bisect.BehaviourChange)
+		}
+	}
+	if !slices.Equal(counts, []int{1, 2}) {
+		t.Errorf("findings at %v vCPU, want 1 and 2", counts)
+	}
+}
+
+func TestEngineNamesSuspects(t *testing.T) {
+	got, err := answer(t, &lab{grid: 20, ending: map[int]bisect.Ending{18: bisect.NoBuild, 19: bisect.NoBuild}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var suspects []string
+	for _, c := range got.Suspects {
+		suspects = append(suspects, c.Subject)
+	}
+	if want := []string{"commit 18", "commit 19", "commit 20"}; !slices.Equal(suspects, want) {
+		t.Errorf("suspects = %q, want %q", suspects, want)
+	}
+}
+
+func TestEngineRefusesEnds(t *testing.T) {
+	for _, ending := range []bisect.Ending{bisect.NoBuild, bisect.NoBoot} {
+		_, err := answer(t, &lab{ending: map[int]bisect.Ending{0: ending}}, 1)
+		if err == nil || blame.Of(err) != blame.User {
+			t.Errorf("good end with %s: error %v, want the user's blame", ending, err)
+		}
+	}
+}

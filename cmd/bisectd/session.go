@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"bisectd/bisect"
+	"bisectd/bisect/history"
+	"bisectd/bisect/journal"
+	"bisectd/bisect/judge"
+	"bisectd/bisect/report"
+	"bisectd/bisect/runner"
+	"bisectd/blame"
+	"bisectd/kbuild"
+	"bisectd/vm"
+	"bisectd/vm/qemu"
+	"bisectd/workloads"
+)
+
+// Journal kinds written here: the result of the whole run, and the
+// accelerator chosen for it, so that a resumed run never mixes two.
+const (
+	resultEvent = "result"
+	accelEvent  = "accelerator"
+)
+
+type writer = io.Writer
+
+func say(w io.Writer, format string, args ...any) error {
+	_, err := fmt.Fprintf(w, format, args...)
+	return err
+}
+
+// session is one run of one job with everything it uses.
+type session struct {
+	job     bisect.Job
+	commits *history.Range
+	store   *journal.Store
+	run     *journal.Run
+	id      string
+	meter   *meter
+	paths   Paths
+}
+
+// open checks the job against the world and finds or begins its run. With
+// again set, a finished run is not shown but made anew.
+func open(ctx context.Context, paths Paths, job bisect.Job, again bool, m *meter) (*session, error) {
+	if err := paths.prepare(); err != nil {
+		return nil, err
+	}
+	commits, err := history.Open(ctx, job.Repo, job.Good, job.Bad)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTools(job); err != nil {
+		return nil, err
+	}
+	store, err := journal.Open(paths.State)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{job: job, commits: commits, store: store, meter: m, paths: paths}
+	if err := s.begin(ctx, again); err != nil {
+		store.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *session) close() {
+	s.run.Close()
+	s.store.Close()
+}
+
+// begin opens the newest run of this job, or the next one after a finished
+// run when it is to be made again.
+func (s *session) begin(ctx context.Context, again bool) error {
+	base, err := identity(s.job, s.commits)
+	if err != nil {
+		return err
+	}
+	for n := 1; ; n++ {
+		id := fmt.Sprintf("%s-%d", base, n)
+		run, err := s.store.Run(ctx, id)
+		if err != nil {
+			return err
+		}
+		finished, err := run.Finished(ctx, resultEvent, "", nil)
+		if err != nil {
+			run.Close()
+			return err
+		}
+		if !finished || !again && !s.known(ctx, fmt.Sprintf("%s-%d", base, n+1)) {
+			s.run, s.id = run, id
+			return nil
+		}
+		run.Close()
+	}
+}
+
+func (s *session) known(ctx context.Context, id string) bool {
+	runs, err := s.store.Runs(ctx)
+	if err != nil {
+		return false
+	}
+	for _, r := range runs {
+		if r.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// identity names a run by its job's name and everything that its result
+// depends on, with revisions resolved.
+func identity(job bisect.Job, commits *history.Range) (string, error) {
+	job.Report = bisect.Output{}
+	job.Good, job.Bad = nil, commits.Bad().ID
+	for _, c := range commits.Good() {
+		job.Good = append(job.Good, c.ID)
+	}
+	text, err := json.Marshal(job)
+	if err != nil {
+		return "", fmt.Errorf("job: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return job.Name + "-" + hex.EncodeToString(sum[:4]), nil
+}
+
+// execute answers the job, from the journal where it is finished already.
+func (s *session) execute(ctx context.Context) (bisect.Result, error) {
+	var result bisect.Result
+	done, err := s.run.Finished(ctx, resultEvent, "", &result)
+	if err != nil || done {
+		return result, err
+	}
+	scratch, err := os.MkdirTemp("", "bisectd-")
+	if err != nil {
+		return result, blame.Errorf(blame.Infrastructure, "scratch directory: %w", err)
+	}
+	defer os.RemoveAll(scratch)
+	tester, why, err := s.tester(ctx, scratch)
+	if err != nil {
+		return result, err
+	}
+	if err := s.run.Begin(ctx, resultEvent, "", s.job); err != nil {
+		return result, err
+	}
+	engine := &bisect.Engine{Job: s.job, Range: s.commits, Tester: tester, Progress: s.meter.update,
+		Judge: &judge.Judge{Metric: s.job.Judge.Metric, MinEffect: float64(s.job.Judge.MinEffect),
+			Error: float64(s.job.Judge.Error), Steps: s.commits.Next(nil).Steps, Exercises: tester.Workload.Exercises()}}
+	if result, err = engine.Run(ctx); err != nil {
+		return result, err
+	}
+	totals := tester.Totals()
+	result.Run, result.Accel, result.AccelWhy = s.id, string(tester.Accel), why
+	result.Workload, result.Compiler = totals.Workload, totals.Compiler
+	result.Builds, result.Reused, result.Boots = totals.Builds, totals.Reused, totals.Boots
+	result.Voided, result.Elapsed = totals.Voided, totals.Elapsed
+	return result, s.run.End(ctx, resultEvent, "", result)
+}
+
+// tester wires builder, launcher and workload, and settles the accelerator by
+// booting the good kernel.
+func (s *session) tester(ctx context.Context, scratch string) (*runner.Runner, string, error) {
+	builder, err := kbuild.New(kbuild.Options{Repo: s.job.Repo, CacheDir: s.paths.Cache, Jobs: runtime.NumCPU(),
+		Progress: s.meter.compiled})
+	if err != nil {
+		return nil, "", err
+	}
+	workload, err := workloads.Lookup(s.job.Workload.Name)
+	if err != nil {
+		return nil, "", blame.Errorf(blame.User, "%w", err)
+	}
+	launcher, err := qemu.New()
+	if err != nil {
+		return nil, "", err
+	}
+	r := &runner.Runner{Job: s.job, Workload: workload, Builder: builder, Launcher: launcher, Journal: s.run,
+		Dir: scratch, Progress: s.meter.update}
+	var chosen accelerator
+	done, err := s.run.Finished(ctx, accelEvent, "", &chosen)
+	if err != nil {
+		return nil, "", err
+	}
+	if !done {
+		if chosen, err = s.settle(ctx, r, launcher); err != nil {
+			return nil, "", err
+		}
+	}
+	r.Accel = chosen.Accel
+	s.meter.line("%s", chosen.Why)
+	return r, chosen.Why, nil
+}
+
+// accelerator is the journal's record of the choice.
+type accelerator struct {
+	Accel vm.Accel `json:"accel"`
+	Why   string   `json:"why"`
+}
+
+func (s *session) settle(ctx context.Context, r *runner.Runner, l *qemu.Launcher) (accelerator, error) {
+	good := s.commits.Good()[0]
+	image, err := r.Image(ctx, good)
+	if err != nil {
+		return accelerator{}, err
+	}
+	if err := s.run.Begin(ctx, accelEvent, "", s.job.Machine.Accel); err != nil {
+		return accelerator{}, err
+	}
+	accel, why, err := l.Resolve(ctx, vm.Accel(s.job.Machine.Accel), image, s.paths.Cache)
+	if err != nil {
+		return accelerator{}, err
+	}
+	chosen := accelerator{Accel: accel, Why: why}
+	return chosen, s.run.End(ctx, accelEvent, "", chosen)
+}
+
+// checkTools names everything that is missing on this host before any work
+// is done.
+func checkTools(job bisect.Job) error {
+	if _, err := qemu.New(); err != nil {
+		return err
+	}
+	if err := kbuild.Check(); err != nil {
+		return err
+	}
+	w, err := workloads.Lookup(job.Workload.Name)
+	if err != nil {
+		return blame.Errorf(blame.User, "%w", err)
+	}
+	_, err = w.Files()
+	return err
+}
+
+// writeReports puts every format of the report into the job's directory.
+func writeReports(r bisect.Result) error {
+	if r.Job.Report.Dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(r.Job.Report.Dir, 0o755); err != nil {
+		return blame.Errorf(blame.User, "report directory: %w", err)
+	}
+	for suffix, render := range map[string]func(io.Writer, bisect.Result) error{".txt": report.Text, ".json": report.JSON} {
+		var text strings.Builder
+		if err := render(&text, r); err != nil {
+			return err
+		}
+		path := filepath.Join(r.Job.Report.Dir, r.Run+suffix)
+		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
+			return blame.Errorf(blame.User, "report: %w", err)
+		}
+	}
+	return nil
+}
