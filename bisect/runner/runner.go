@@ -141,6 +141,19 @@ func (r *Runner) Observe(ctx context.Context, b bisect.Boot) (bisect.Observation
 	return o, nil
 }
 
+// Image returns the bootable image of a commit. One that does not build is
+// blame.User: the caller chose it.
+func (r *Runner) Image(ctx context.Context, c bisect.Commit) (string, error) {
+	rec, err := r.build(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	if rec.Failure != "" {
+		return "", blame.Errorf(blame.User, "%s does not build: %s; choose another revision", c.Short(), rec.Failure)
+	}
+	return rec.Kernel.Image, nil
+}
+
 // build returns the kernel of a commit or the reason why it has none.
 func (r *Runner) build(ctx context.Context, c bisect.Commit) (buildRecord, error) {
 	var rec buildRecord
