@@ -27,6 +27,9 @@ PROBE_SOURCES := $(shell find workloads/probes/src -type f)
 GO_SOURCES    := $(shell find . -name '*.go' ! -name '*_test.go')
 EMBEDDED      := $(shell find bisect configs kbuild vm workloads -type f ! -name '*.go' ! -path '*/testdata/*' ! -path '*/bin/*')
 
+# The packaged kernel that tests boot; Debian's smallest.
+TEST_KERNEL ?= linux-image-cloud-amd64
+
 FUZZTIME     ?= 10s
 UNIT_TIMEOUT ?= 10m
 TEST_TIMEOUT ?= 25m
@@ -58,6 +61,7 @@ $(PROBE): $(PROBE_SOURCES) workloads/probes/probes.go | toolchain
 
 bin/bisectd: $(GO_SOURCES) $(EMBEDDED) $(AGENT) $(PROBE) go.mod go.sum | toolchain
 	$(GO) build -trimpath -o $@ ./cmd/bisectd
+	@touch $@
 
 vet: $(AGENT) $(PROBE) ## go vet, the tests behind build tags included
 	$(GO) vet ./...
@@ -75,6 +79,11 @@ $(GOLANGCI): | toolchain
 
 unit: $(AGENT) $(PROBE) ## unit tests under the race detector; nothing is booted
 	$(GO) test -race -short -timeout $(UNIT_TIMEOUT) ./...
+
+integration: $(AGENT) $(PROBE) ## every test, with a packaged kernel to boot in QEMU (fetched, not installed)
+	@variables=$$($(GO) run .ci/testkernel.go $(CACHE)/packages $(TEST_KERNEL)); \
+	    mapfile -t variables <<<"$$variables"; \
+	    set -x; env "$${variables[@]}" $(GO) test -p 1 -timeout $(TEST_TIMEOUT) ./...
 
 test: deps ## everything but the demonstration: build, vet, lint, unit, a real kernel in QEMU
 	$(MAKE) build
