@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"bisectd/blame"
+	"bisectd/kbuild/internal/proc"
 )
 
 // keptLogs is how many logs of failed builds are kept for a repository.
@@ -43,16 +44,17 @@ func (b *build) run(ctx context.Context) (Kernel, error) {
 	if err != nil {
 		return Kernel{}, fmt.Errorf("kbuild: %w", err)
 	}
-	if err := b.tree.work.checkout(ctx, b.held, b.spec.Commit); err != nil {
-		return Kernel{}, err
-	}
 	if err := b.objects.begin(boot, start); err != nil {
 		return Kernel{}, err
 	}
 	if err := b.tree.dropObjects(); err != nil {
 		return Kernel{}, err
 	}
-	k, failure := b.attempt(ctx)
+	if err := b.tree.work.checkout(ctx, b.held, b.spec.Commit); err != nil {
+		return Kernel{}, err
+	}
+	checkedOut := time.Since(start)
+	k, failure := b.attempt(ctx, checkedOut)
 	k.Elapsed = time.Since(start)
 	if failure != nil && blame.Of(failure) != blame.Kernel {
 		return Kernel{}, failure // the mark stays: make may not have ended well
@@ -73,12 +75,15 @@ func (b *build) run(ctx context.Context) (Kernel, error) {
 
 // attempt builds, and builds again from scratch when the failure may come from
 // objects of another commit: dependencies that the Makefiles do not know.
-func (b *build) attempt(ctx context.Context) (Kernel, error) {
+func (b *build) attempt(ctx context.Context, checkedOut time.Duration) (Kernel, error) {
 	log, err := os.Create(b.objects.log())
 	if err != nil {
 		return Kernel{}, fmt.Errorf("kbuild: %w", err)
 	}
 	defer log.Close()
+	fmt.Fprintf(log, "bisectd: commit %s\nbisectd: tree %s\nbisectd: compiler %s\nbisectd: make %s\n",
+		b.spec.Commit, b.spec.Tree, b.tools.version, strings.Join(variables(b.tools.cc()), " "))
+	fmt.Fprintf(log, "bisectd: work tree ready after %.1f s\n", checkedOut.Seconds())
 	used := !b.objects.fresh()
 	k, out, err := b.compile(ctx, log)
 	if err == nil || out == nil || !used || blame.Of(err) != blame.Kernel {
@@ -118,8 +123,7 @@ func (b *build) stale(ctx context.Context, out *output) (bool, error) {
 // when it did not come to that.
 func (b *build) compile(ctx context.Context, log *os.File) (Kernel, *output, error) {
 	k := Kernel{Key: b.key, Tree: b.spec.Tree, Compiler: b.tools.version}
-	fmt.Fprintf(log, "bisectd: commit %s\nbisectd: tree %s\nbisectd: compiler %s\nbisectd: make %s\n",
-		b.spec.Commit, b.spec.Tree, b.tools.version, strings.Join(variables(b.tools.cc()), " "))
+	start := time.Now()
 	scratch := b.objects.fresh()
 	config, err := b.config(ctx, newOutput(log, b.tree.work.dir, b.objects.output(), nil))
 	if err != nil {
@@ -131,6 +135,7 @@ func (b *build) compile(ctx context.Context, log *os.File) (Kernel, *output, err
 	if err := b.objects.installConfig(config); err != nil {
 		return k, nil, fmt.Errorf("kbuild: %w", err)
 	}
+	fmt.Fprintf(log, "bisectd: configured after %.1f s\n", time.Since(start).Seconds())
 	if err := os.RemoveAll(b.objects.stats()); err != nil {
 		return k, nil, fmt.Errorf("kbuild: %w", err)
 	}
@@ -138,6 +143,7 @@ func (b *build) compile(ctx context.Context, log *os.File) (Kernel, *output, err
 	if err := b.make(ctx, out, "bzImage"); err != nil {
 		return k, out, err
 	}
+	fmt.Fprintf(log, "bisectd: made after %.1f s\n", time.Since(start).Seconds())
 	k.Objects = out.objects
 	if err := b.describe(&k); err != nil {
 		return k, nil, err
@@ -183,12 +189,12 @@ func (b *build) make(ctx context.Context, out *output, args ...string) error {
 	// Output by target: the lines of one compiler stay together.
 	all := append([]string{fmt.Sprintf("-j%d", b.tree.options.Jobs), "--output-sync=target",
 		"O=" + b.objects.output()}, variables(b.tools.cc())...)
-	env := environment()
+	env := proc.Environment()
 	if b.tools.ccache {
-		env = environment(ccacheEnvironment(filepath.Join(b.tree.options.CacheDir, "ccache"),
+		env = proc.Environment(ccacheEnvironment(filepath.Join(b.tree.options.CacheDir, "ccache"),
 			b.objects.stats(), b.tree.options.CCacheLimit)...)
 	}
-	err := process{dir: b.tree.work.dir, env: env, held: b.held, output: out}.run(ctx, "make", append(all, args...)...)
+	err := proc.Command{Dir: b.tree.work.dir, Env: env, Held: b.held, Output: out}.Run(ctx, "make", append(all, args...)...)
 	out.close()
 	if out.err != nil {
 		return fmt.Errorf("kbuild: build log: %w", out.err)

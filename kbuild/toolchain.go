@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bisectd/blame"
+	"bisectd/kbuild/internal/proc"
 )
 
 // toolchain is the compiler and binutils, as far as they can change an image.
@@ -31,11 +32,11 @@ func findToolchain(ctx context.Context, compiler string) (toolchain, error) {
 	}
 	t := toolchain{compiler: compiler}
 	for program, line := range map[string]*string{compiler: &t.version, "ld": &t.binutils} {
-		out, err := process{env: environment()}.text(ctx, program, "--version")
+		out, err := proc.Command{Env: proc.Environment()}.Text(ctx, program, "--version")
 		if err != nil {
 			return toolchain{}, blame.Errorf(blame.User, "%w", err)
 		}
-		*line = firstLine(out)
+		*line = proc.FirstLine(out)
 	}
 	_, err := exec.LookPath("ccache")
 	t.ccache = err == nil
@@ -75,8 +76,8 @@ func Check(ctx context.Context) error {
 	}
 	if _, err := exec.LookPath("gcc"); err == nil {
 		for _, h := range headers {
-			p := process{env: environment()}
-			if _, err := p.text(ctx, "gcc", "-E", "-include", h.name, "-x", "c", "/dev/null", "-o", "/dev/null"); err != nil {
+			p := proc.Command{Env: proc.Environment()}
+			if _, err := p.Text(ctx, "gcc", "-E", "-include", h.name, "-x", "c", "/dev/null", "-o", "/dev/null"); err != nil {
 				missing, packages = append(missing, h.name), append(packages, h.debian)
 			}
 		}

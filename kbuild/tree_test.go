@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"bisectd/blame"
+	"bisectd/kbuild/internal/proc"
 )
 
 // repo is a git repository with the tree in miniature of testdata/linux.
@@ -33,7 +34,7 @@ func (r repo) git(args ...string) string {
 	r.t.Helper()
 	cmd := exec.Command("git", args...)
 	cmd.Dir = r.dir
-	cmd.Env = append(environment(), "GIT_CONFIG_GLOBAL=/dev/null",
+	cmd.Env = append(proc.Environment(), "GIT_CONFIG_GLOBAL=/dev/null",
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bisectd/blame"
+	"bisectd/kbuild/internal/proc"
 )
 
 // gitOptions keep the user's hooks and background jobs out, and make a
@@ -34,8 +35,8 @@ type worktree struct {
 // openRepo returns the common git directory of the repository, bare or not,
 // at path.
 func openRepo(ctx context.Context, path string) (string, error) {
-	out, err := process{dir: path, env: gitEnvironment()}.
-		text(ctx, "git", "rev-parse", "--path-format=absolute", "--git-common-dir")
+	out, err := proc.Command{Dir: path, Env: gitEnvironment()}.
+		Text(ctx, "git", "rev-parse", "--path-format=absolute", "--git-common-dir")
 	if err != nil {
 		return "", blame.Errorf(blame.User, "repository %s: %w", path, err)
 	}
@@ -47,13 +48,13 @@ func openRepo(ctx context.Context, path string) (string, error) {
 }
 
 func gitEnvironment() []string {
-	return environment("GIT_TERMINAL_PROMPT=0")
+	return proc.Environment("GIT_TERMINAL_PROMPT=0")
 }
 
 // git runs git in dir. The lock, when there is one, is inherited.
 func (w worktree) git(ctx context.Context, held *os.File, dir string, args ...string) (string, error) {
 	args = append(append([]string{}, gitOptions...), args...)
-	return process{dir: dir, env: gitEnvironment(), held: held}.text(ctx, "git", args...)
+	return proc.Command{Dir: dir, Env: gitEnvironment(), Held: held}.Text(ctx, "git", args...)
 }
 
 // tree returns the id of the commit's tree.
