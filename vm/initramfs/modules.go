@@ -10,11 +10,9 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-)
 
-// ModulesPath is the list of modules that the agent loads, one path a line, in
-// order.
-const ModulesPath = "/bisectd/modules"
+	"bisectd/vm/guest/proto"
+)
 
 // GuestModules are what a guest needs of a kernel that has everything as
 // modules, as distributions build it: the result channel and the panic device.
@@ -42,7 +40,7 @@ func Modules(dir string, wanted ...string) ([]File, error) {
 	for _, f := range m.files {
 		fmt.Fprintln(&list, f.Path)
 	}
-	return append(m.files, File{Path: ModulesPath, Mode: 0o644, Data: list.Bytes()}), nil
+	return append(m.files, File{Path: proto.ModulesPath, Mode: 0o644, Data: list.Bytes()}), nil
 }
 
 // modules is one kernel's modules and the ones chosen of them.

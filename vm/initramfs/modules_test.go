@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"bisectd/vm/guest/proto"
 )
 
 // module returns the smallest ELF file with a .modinfo section.
@@ -78,7 +80,7 @@ func TestModules(t *testing.T) {
 	}
 	const want = "/lib/modules/b.ko\n/lib/modules/c.ko\n/lib/modules/a_1.ko\n"
 	list := files[len(files)-1]
-	if list.Path != ModulesPath || string(list.Data) != want {
+	if list.Path != proto.ModulesPath || string(list.Data) != want {
 		t.Errorf("%s: %q, want %q", list.Path, list.Data, want)
 	}
 	var paths []string

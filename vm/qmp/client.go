@@ -19,7 +19,7 @@ import (
 
 // Timeout bounds what Monitor's methods give no context for: the handshake and
 // Run. QEMU answers within milliseconds unless its main loop is stuck.
-const Timeout = 10 * time.Second
+const Timeout = 5 * time.Second
 
 // eventBacklog is how many events are kept for a reader that is slow.
 const eventBacklog = 256

@@ -62,6 +62,19 @@ func fingerprint() proto.Fingerprint {
 	return f
 }
 
+// settle waits until the clock source is the one that the kernel ends up with.
+// The TSC serves as "tsc-early" until its frequency has been refined, a second
+// after the drivers' start (arch/x86/kernel/tsc.c); then every timer is looked
+// at anew, and that must not happen within a step.
+func settle() {
+	const deadline = 5 * time.Second
+	for start := time.Now(); time.Since(start) < deadline; time.Sleep(20 * time.Millisecond) {
+		if !strings.HasSuffix(line(clocksources+"current_clocksource"), "-early") {
+			return
+		}
+	}
+}
+
 // line returns the text of a file without the white space around it, and
 // nothing when it cannot be read: the host sees the gap.
 func line(path string) string {

@@ -13,10 +13,6 @@ import (
 )
 
 const (
-	// modulesPath lists modules to load, one path a line, in order. It is
-	// absent when the kernel has all it needs built in.
-	modulesPath = "/bisectd/modules"
-
 	tracefs = "/sys/kernel/tracing"
 
 	// portDeadline bounds the wait for the virtio-serial port. Where its

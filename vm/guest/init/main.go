@@ -44,7 +44,7 @@ func main() {
 // in End; what goes wrong before can only be said on the console.
 func run() error {
 	mountErr := mount()
-	if err := loadModules(modulesPath); err != nil {
+	if err := loadModules(proto.ModulesPath); err != nil {
 		return err
 	}
 	port, err := openPort(proto.PortName, portDeadline)
@@ -78,16 +78,18 @@ func (a *agent) guarded() (err error) {
 	return a.work()
 }
 
-// work sends everything between Hello and End, Hello included.
+// work sends everything before End. A job without steps only proves that the
+// kernel reaches its first process.
 func (a *agent) work() error {
 	jobErr := a.readJob(proto.JobPath)
 	hello := proto.Hello{Version: proto.Version, ID: a.job.ID, Release: release(), Uptime: monotonic()}
 	if err := a.out.Write(proto.Record{Kind: proto.KindHello, Hello: &hello}); err != nil {
 		return err
 	}
-	if jobErr != nil {
+	if jobErr != nil || len(a.job.Steps) == 0 {
 		return jobErr
 	}
+	settle()
 	if err := a.environment(); err != nil {
 		return err
 	}
@@ -95,9 +97,6 @@ func (a *agent) work() error {
 		if err := a.step(s); err != nil {
 			return fmt.Errorf("step %s: %w", s.ID, err)
 		}
-	}
-	if len(a.job.Steps) == 0 {
-		return nil
 	}
 	return a.environment()
 }

@@ -10,6 +10,10 @@ const PortName = "org.bisectd.result.0"
 // JobPath is where the agent finds its Job in the initramfs.
 const JobPath = "/bisectd/job.json"
 
+// ModulesPath is where the agent finds the list of modules to load before it
+// looks for its port, one path a line, in order. The file is optional.
+const ModulesPath = "/bisectd/modules"
+
 // Version is bumped with every incompatible change of Job or Record.
 const Version = 1
 

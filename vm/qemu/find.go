@@ -1,0 +1,47 @@
+package qemu
+
+import (
+	"context"
+	"os/exec"
+	"strings"
+	"time"
+
+	"bisectd/blame"
+)
+
+// program is what emulates a PC.
+const program = "qemu-system-x86_64"
+
+// Launcher runs boots with one QEMU binary. It implements vm.Launcher and may
+// be used by several goroutines.
+type Launcher struct {
+	path    string
+	version string
+	tscKHz  int
+}
+
+// Find returns a Launcher for the QEMU in PATH. That there is none is the
+// user's blame, as only the user can install it.
+func Find(ctx context.Context) (*Launcher, error) {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return nil, blame.Errorf(blame.User, "%s is not installed (Debian package qemu-system-x86)", program)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "-version").Output()
+	if err != nil {
+		return nil, blame.Errorf(blame.Infrastructure, "%s -version: %w", path, err)
+	}
+	return &Launcher{path: path, version: parseVersion(string(out)), tscKHz: hostTSC()}, nil
+}
+
+// parseVersion takes the version out of "QEMU emulator version 7.2.22 (...)",
+// the distribution's in brackets included.
+func parseVersion(text string) string {
+	first, _, _ := strings.Cut(text, "\n")
+	return strings.TrimPrefix(strings.TrimSpace(first), "QEMU emulator version ")
+}
+
+// Version returns QEMU's version, the distribution's included.
+func (l *Launcher) Version() string { return l.version }
