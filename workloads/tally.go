@@ -11,8 +11,8 @@ type Tally struct {
 	// Dropped counts histogram entries the kernel could not store. A tally
 	// with any is lossy and proves nothing.
 	Dropped uint64 `json:"dropped"`
-	// Unjoined counts cancels whose timer was never seen starting, or that
-	// several callbacks shared.
+	// Unjoined counts cancels (and expiries at the start) whose timer was
+	// never seen starting, or that several callbacks shared.
 	Unjoined uint64 `json:"unjoined"`
 }
 
@@ -23,4 +23,8 @@ type Lives struct {
 	Cancel uint64 `json:"cancel"` // cancelled and neither expired nor re-armed by it
 	Rearm  uint64 `json:"rearm"`  // started while armed
 	Timers uint64 `json:"timers"` // distinct hrtimer objects: bound on those pending at the ends
+	// Edge bounds the events that may be missing or surplus at the ends of
+	// the trace: the kernel's own timers run while the histograms are
+	// switched on and off one after the other, the workload's do not.
+	Edge uint64 `json:"edge"`
 }
