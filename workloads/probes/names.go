@@ -66,7 +66,7 @@ var Interfaces = map[string]string{
 
 // InterfaceLate is the invariant that half of the waits of an interface end
 // within 20 ms of their time. An emulated guest on a loaded host stays below
-// 5 ms and a kernel without high-resolution timers below two ticks of 10 ms,
+// 5 ms, a second sample allowed, and a kernel without high-resolution timers below two ticks of 10 ms,
 // while sleepers that wake on a half-second grid are some 250 ms late.
 func InterfaceLate(name string) string { return name + "-late" }
 

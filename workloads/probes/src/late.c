@@ -105,26 +105,35 @@ static int sample_late(waiter wait, clockid_t clock, int samples, int64_t cap, s
 	return l->n ? 0 : err;
 }
 
-/* check_late holds one interface against its time from both sides. */
+/*
+ * check_late holds one interface against its time from both sides. Samples that
+ * are too late are taken once more, for the machine may have stalled.
+ */
 static void check_late(const char *name, waiter wait, clockid_t clock, int samples, struct lateness *l)
 {
 	struct invariant *late = new_invariant(name, "-late", "ns");
 	struct invariant *early = new_invariant(name, "-early", "ns");
-	int err;
+	int64_t median = LATE_BOUND + 1, earliest = 0;
+	int attempt, err;
 
 	l->n = 0;
-	if (!budget_left())
-		return;
-	err = sample_late(wait, clock, samples, GROUP_CAP, l);
-	if (err) {
-		snprintf(late->detail, sizeof(late->detail), "%s", strerror(err));
-		snprintf(early->detail, sizeof(early->detail), "%s", strerror(err));
-		return;
+	for (attempt = 0; attempt < LATE_ATTEMPTS && median > LATE_BOUND && budget_left(); attempt++) {
+		err = sample_late(wait, clock, samples, GROUP_CAP, l);
+		if (err) {
+			snprintf(late->detail, sizeof(late->detail), "%s", reason(err));
+			snprintf(early->detail, sizeof(early->detail), "%s", reason(err));
+			return;
+		}
+		median = percentile(l->late, l->n, 50);
+		if (-l->late[0] > earliest)
+			earliest = -l->late[0];
 	}
-	judge(late, percentile(l->late, l->n, 50), LATE_BOUND);
+	if (!l->n)
+		return;
+	judge(late, median, LATE_BOUND);
 	snprintf(late->detail, sizeof(late->detail), "median of %d; 95th percentile %lld ns, longest %lld ns", l->n,
 		 (long long)percentile(l->late, l->n, 95), (long long)l->late[l->n - 1]);
-	judge(early, l->late[0] < 0 ? -l->late[0] : 0, 0);
+	judge(early, earliest, 0);
 	snprintf(early->detail, sizeof(early->detail), "earliest of %d", l->n);
 }
 

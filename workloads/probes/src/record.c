@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Clocks, results and their JSON. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,6 +57,13 @@ static unsigned int n_invariants;
 static struct marker markers[8];
 static unsigned int n_markers;
 
+const char *reason(int err)
+{
+	if (!err)
+		return "not reached within the time budget";
+	return err == ETIMEDOUT ? "the timer did not expire in time" : strerror(err);
+}
+
 struct marker *new_marker(const char *name)
 {
 	struct marker *m = &markers[n_markers++];
@@ -71,6 +79,7 @@ struct invariant *new_invariant(const char *name, const char *suffix, const char
 	snprintf(v->name, sizeof(v->name), "%s%s", name, suffix);
 	v->unit = unit;
 	v->result = NOT_MEASURED;
+	snprintf(v->detail, sizeof(v->detail), "%s", reason(0));
 	return v;
 }
 
@@ -97,7 +106,7 @@ void print_record(void)
 		if (measured)
 			printf("%d/%d\"}", m->seen, m->tries);
 		else
-			printf("%s\"}", m->error ? strerror(m->error) : "the timer did not expire in time");
+			printf("%s\"}", reason(m->error));
 	}
 	printf("],\"invariants\":[");
 	for (i = 0; i < n_invariants; i++) {

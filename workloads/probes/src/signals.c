@@ -139,7 +139,7 @@ static void check_pending_delivered(void)
 	for (i = 0; i < 20 && budget_left() && (i < MIN_SAMPLES || mono() < end); i++) {
 		err = stale_try(LEAVE, 0, &count);
 		if (err) {
-			snprintf(v->detail, sizeof(v->detail), "%s", strerror(err));
+			snprintf(v->detail, sizeof(v->detail), "%s", reason(err));
 			return;
 		}
 		bad += count != 1 || wrong;
@@ -162,7 +162,7 @@ static void check_once(void)
 	for (i = 0; i < 10 && budget_left() && (i < MIN_SAMPLES || mono() < end); i++) {
 		err = create(CLOCK_MONOTONIC, &timer);
 		if (err) {
-			snprintf(v->detail, sizeof(v->detail), "timer_create: %s", strerror(err));
+			snprintf(v->detail, sizeof(v->detail), "timer_create: %s", reason(err));
 			return;
 		}
 		memset(&info, 0, sizeof(info));
@@ -227,7 +227,7 @@ static void check_periodic(void)
 		return;
 	err = count_ticks(500 * MS, &t);
 	if (err && err != EAGAIN) {
-		snprintf(v->detail, sizeof(v->detail), "%s", strerror(err));
+		snprintf(v->detail, sizeof(v->detail), "%s", reason(err));
 		return;
 	}
 	sum = t.signals + t.overruns;
@@ -250,7 +250,7 @@ static void check_resumes(void)
 		return;
 	err = create(CLOCK_MONOTONIC, &timer);
 	if (err) {
-		snprintf(v->detail, sizeof(v->detail), "timer_create: %s", strerror(err));
+		snprintf(v->detail, sizeof(v->detail), "timer_create: %s", reason(err));
 		return;
 	}
 	set_handler(NULL);

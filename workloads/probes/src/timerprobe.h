@@ -22,6 +22,7 @@
 #define MAX_SAMPLES 65536
 
 #define LATE_BOUND (20 * MS)	/* see Bounds in names.go */
+#define LATE_ATTEMPTS 2
 #define GRID_FLOOR (2 * MS)
 #define GRID_FRACTION 0.6
 #define RESUME_BOUND SEC
@@ -56,6 +57,7 @@ struct marker {
 struct marker *new_marker(const char *name);
 struct invariant *new_invariant(const char *name, const char *suffix, const char *unit);
 void judge(struct invariant *v, double value, double bound);	/* passes up to bound */
+const char *reason(int err);	/* why something was not measured */
 void print_record(void);
 
 /* signals.c: POSIX timers and their signals */
