@@ -216,7 +216,7 @@ func TestParseRefuses(t *testing.T) {
 		"no function":       hists(armedFormat, good, hist("hrtimer: 1 = 1"), hist(), ""),
 		"no timer":          hists(armedFormat, good, hist(), hist("function: [ff] fn = 1"), ""),
 		"twice":             append(hists(armedFormat, good, hist(), hist(), ""), Hist{expire, "", hist()}),
-		"huge":              hists(armedFormat, strings.Replace(good, "Hits: ", "Hits: 99999999999999999999", 1), hist(), hist(), ""),
+		"huge":              hists(armedFormat, good, hist(), strings.Replace(hist(), "Hits: ", "Hits: 99999999999999999999", 1), ""),
 	}
 	for name, h := range tests {
 		if _, err := Parse(h); err == nil || blame.Of(err) != blame.Environment {
