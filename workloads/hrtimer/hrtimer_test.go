@@ -211,6 +211,7 @@ func TestParseRefuses(t *testing.T) {
 		"no cancels":        hists(armedFormat, good, hist(), hist(), "")[:2],
 		"no totals":         hists(armedFormat, good[:strings.Index(good, "Totals")], hist(), hist(), ""),
 		"entry lost":        hists(armedFormat, strings.Replace(good, "{", "(", 1), hist(), hist(), ""),
+		"hits lost":         hists(armedFormat, strings.Replace(good, "Hits: 1", "Hits: 2", 1), hist(), hist(), ""),
 		"keys of the other": hists(armedFormat, hist("hrtimer: 1, function: [ff] fn = 1"), hist(), hist(), ""),
 		"more keys":         hists(plainFormat, good, hist(), hist(), ""),
 		"no function":       hists(armedFormat, good, hist("hrtimer: 1 = 1"), hist(), ""),

@@ -19,7 +19,8 @@ import (
 
 // fake is a program that needs no stress-ng on the host.
 func fake(stderr bool) *program {
-	p := &program{find: func() (string, error) { return "/usr/bin/stress-ng", nil }, version: "stress-ng 1", stderr: stderr}
+	find := func() (string, error) { return "/usr/bin/stress-ng", nil }
+	p := &program{find: find, version: "stress-ng 1", stderr: stderr}
 	p.once.Do(func() {})
 	return p
 }
@@ -56,7 +57,8 @@ func TestCommand(t *testing.T) {
 }
 
 func TestCommandRefuses(t *testing.T) {
-	s := &stressor{name: "timer", program: fake(false), options: map[string]option{"timer-freq": frequency, "timer-rand": toggle}}
+	s := &stressor{name: "timer", program: fake(false),
+		options: map[string]option{"timer-freq": frequency, "timer-rand": toggle}}
 	tests := []struct {
 		duration time.Duration
 		args     map[string]string
