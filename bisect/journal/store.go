@@ -188,9 +188,10 @@ func writable(dir string) error {
 
 // Summary is a run as Runs lists it.
 type Summary struct {
-	ID          string    `json:"id"`
-	Events      int       `json:"events"`
-	First, Last time.Time // of the first and the last event
+	ID     string    `json:"id"`
+	Events int       `json:"events"`
+	First  time.Time `json:"first"` // of the first event
+	Last   time.Time `json:"last"`
 }
 
 // Runs lists the runs that have events, in the order of their beginning.
