@@ -125,7 +125,8 @@ func (h *history) add(c Commit) {
 
 // commit writes the commit object itself, so that nothing of this machine or
 // this moment gets into its id.
-func (h *history) commit(ctx context.Context, tree string, who signature, message string, parents ...string) (string, error) {
+func (h *history) commit(ctx context.Context, tree string, who signature, message string, parents ...string,
+) (string, error) {
 	var text strings.Builder
 	fmt.Fprintf(&text, "tree %s\n", tree)
 	for _, p := range parents {
@@ -143,11 +144,13 @@ func firstLine(s string) string {
 // build makes the whole repository in dir, which exists and is empty.
 func build(ctx context.Context, dir, source string, s series, files fs.FS, say func(string)) ([]Commit, error) {
 	r := repository{dir: dir}
-	if _, err := r.git(ctx, nil, nil, "init", "--quiet", "--bare", "--template=", "--initial-branch="+mainLine); err != nil {
+	_, err := r.git(ctx, nil, nil, "init", "--quiet", "--bare", "--template=", "--initial-branch="+mainLine)
+	if err != nil {
 		return nil, err
 	}
-	who := signature{s.Identity, s.Root.Date}
-	if err := r.importSource(ctx, archive{source, s.Source.Directory, say}, mainLine, who, s.Root.Subject+"\n"); err != nil {
+	packed := archive{source, s.Source.Directory, say}
+	err = r.importSource(ctx, packed, mainLine, signature{s.Identity, s.Root.Date}, s.Root.Subject+"\n")
+	if err != nil {
 		return nil, err
 	}
 	base, err := r.git(ctx, nil, nil, "rev-parse", "refs/heads/"+mainLine)

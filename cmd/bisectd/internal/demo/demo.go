@@ -77,7 +77,7 @@ func Repository(ctx context.Context, dir, archive string, files fs.FS, say func(
 	if _, err := lock.TryLockContext(ctx, 200*time.Millisecond); err != nil {
 		return Repo{}, fmt.Errorf("demonstration: lock of %s: %w", dir, err)
 	}
-	defer lock.Unlock() // closing the file would do as well
+	defer lock.Close()
 
 	repo := Repo{Dir: filepath.Join(dir, "linux-"+key[:16]+".git"), Good: s.Good, Bad: s.Bad, tasks: s.Jobs}
 	if repo.Commits = intact(ctx, repo.Dir); repo.Commits != nil {

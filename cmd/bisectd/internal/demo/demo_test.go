@@ -101,8 +101,8 @@ func TestRepositoryGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := git(t, r.Dir, "log", "--graph", "--decorate", "--date-order", "--pretty=format:%H%d%n%an <%ae> %ad%n%cn %cd%n%B",
-		"--date=iso", r.Bad) + "\n\n" + git(t, r.Dir, "ls-tree", "-r", r.Bad) + "\n"
+	got := git(t, r.Dir, "log", "--graph", "--decorate", "--date-order", "--date=iso",
+		"--pretty=format:%H%d%n%an <%ae> %ad%n%cn %cd%n%B", r.Bad) + "\n\n" + git(t, r.Dir, "ls-tree", "-r", r.Bad) + "\n"
 	golden := filepath.Join("testdata", "history.golden")
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
@@ -332,7 +332,8 @@ func TestJobsMistakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Jobs(); err == nil || !strings.Contains(err.Error(), "early_ns") || !strings.Contains(err.Error(), "slow") {
+	_, err = r.Jobs()
+	if err == nil || !strings.Contains(err.Error(), "early_ns") || !strings.Contains(err.Error(), "slow") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -48,15 +48,15 @@ func parsePatch(data []byte) (patch, error) {
 	}
 	from, err := m.Header.AddressList("From")
 	if err != nil || len(from) != 1 {
-		return patch{}, fmt.Errorf("From: one address expected: %w", err)
+		return patch{}, fmt.Errorf("header From: one address expected: %w", err)
 	}
 	when, err := m.Header.Date()
 	if err != nil {
-		return patch{}, fmt.Errorf("Date: %w", err)
+		return patch{}, fmt.Errorf("header Date: %w", err)
 	}
 	subject, err := new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject"))
 	if err != nil {
-		return patch{}, fmt.Errorf("Subject: %w", err)
+		return patch{}, fmt.Errorf("header Subject: %w", err)
 	}
 	body, err := io.ReadAll(m.Body)
 	if err != nil {
