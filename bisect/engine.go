@@ -86,16 +86,15 @@ func (e *Engine) pursue(ctx context.Context, guide Signal, last bool) (bool, err
 		if err != nil {
 			return false, err
 		}
-		if len(step.Suspects) != 1 {
+		if why := open(step, guide); why != "" {
 			e.result.Suspects = step.Suspects
-			e.inconclusive(fmt.Sprintf("%d commits are left that the walk on %s cannot tell apart: all but one cannot be tested",
-				len(step.Suspects), guide.Name))
+			e.inconclusive(why)
 			return true, nil
 		}
 		first := step.Suspects[0]
 		parent, ok := e.Range.Commit(first.Parents[0])
 		if !ok {
-			return false, fmt.Errorf("%s: its first parent is not in the range", first)
+			return false, fmt.Errorf("%s: its first parent %s is unknown", first, first.Parents[0])
 		}
 		outcome, err := e.confirm(ctx, guide, parent, first, verdicts)
 		if err != nil {
@@ -115,6 +114,20 @@ func (e *Engine) pursue(ctx context.Context, guide Signal, last bool) (bool, err
 	}
 	e.inconclusive(fmt.Sprintf("fresh boots contradicted the walk on %s %d times", guide.Name, maxReopened))
 	return last, nil
+}
+
+// open says why a finished walk has named no pair, or nothing.
+func open(step Step, guide Signal) string {
+	switch {
+	case len(step.Suspects) == 0:
+		return fmt.Sprintf("the verdicts on %s contradict each other: no commit fits all of them", guide.Name)
+	case len(step.Suspects) > 1:
+		return fmt.Sprintf("%d commits are left that the walk on %s cannot tell apart: all but the last cannot be tested",
+			len(step.Suspects), guide.Name)
+	case len(step.Suspects[0].Parents) == 0:
+		return fmt.Sprintf("%s is a root commit: it has no parent to be compared with", step.Suspects[0])
+	}
+	return ""
 }
 
 // observe asks the tester once for each boot.

@@ -75,7 +75,7 @@ func contractBroken(f bisect.Finding) []string {
 		why = append(why, fmt.Sprintf("%s held on the parent (%s) and is broken: %s", p.Name, p.Old.Detail, p.New.Detail))
 	}
 	for _, c := range f.Callbacks {
-		if c.OldConserved && !c.NewConserved {
+		if c.OldConserved && !c.NewConserved && hrtimer.OfUsers(c.Function) {
 			why = append(why, fmt.Sprintf("timers of %s get lost: %d started, %d expired, %d cancelled, %d re-armed",
 				c.Function, c.New.Start, c.New.Expire, c.New.Cancel, c.New.Rearm))
 		}
@@ -107,7 +107,7 @@ func contractKept(f bisect.Finding) []string {
 		}
 	}
 	for _, c := range f.Callbacks {
-		if c.NewConserved && c.New.Start > 0 {
+		if c.NewConserved && c.New.Start > 0 && hrtimer.OfUsers(c.Function) {
 			accounted = append(accounted, c.Function)
 		}
 	}
@@ -164,8 +164,8 @@ func traced(obs bisect.Observations) (*workloads.Tally, float64) {
 func mixChanges(pairs []bisect.CallbackPair) []string {
 	var changes []string
 	for _, p := range pairs {
-		if p.OldOps <= 0 || p.NewOps <= 0 {
-			continue
+		if p.OldOps <= 0 || p.NewOps <= 0 || !hrtimer.OfUsers(p.Function) {
+			continue // the kernel's own timers are no part of an operation
 		}
 		for _, event := range []struct {
 			name     string
@@ -173,8 +173,8 @@ func mixChanges(pairs []bisect.CallbackPair) []string {
 		}{
 			{"starts", p.Old.Start, p.New.Start},
 			{"expiries", p.Old.Expire, p.New.Expire},
-			{"cancels", p.Old.Cancel, p.New.Cancel},
-			{"re-arms", p.Old.Rearm, p.New.Rearm},
+			// A kernel without was_armed= cannot tell the two apart.
+			{"cancels and re-arms", p.Old.Cancel + p.Old.Rearm, p.New.Cancel + p.New.Rearm},
 		} {
 			o, n := float64(event.old)/p.OldOps, float64(event.new)/p.NewOps
 			if max(o, n) > rareEvent && math.Abs(n-o) > sameMix*max(o, n) {

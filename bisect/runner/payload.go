@@ -4,11 +4,11 @@ import (
 	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"bisectd/bisect"
@@ -64,11 +64,12 @@ func (r *Runner) pack(p bisect.Profile) (payload, error) {
 	for _, s := range steps {
 		load.timeout += time.Duration(s.Timeout) * time.Millisecond
 	}
-	files, err := r.files(proto.Job{Version: proto.Version, ID: r.Job.Name + "/" + string(p), Steps: steps})
+	job := proto.Job{Version: proto.Version, ID: r.Job.Name + "/" + string(p), Steps: steps}
+	files, err := r.files()
 	if err != nil {
 		return load, err
 	}
-	load.digest, err = writeArchive(load.archive, files)
+	load.digest, err = WriteArchive(load.archive, job, files)
 	return load, err
 }
 
@@ -100,50 +101,45 @@ func step(id string, c workloads.Command) proto.Step {
 	return proto.Step{ID: id, Argv: c.Argv, Env: c.Env, Timeout: c.Timeout.Milliseconds()}
 }
 
-// files lists the whole content of the initramfs.
-func (r *Runner) files(job proto.Job) ([]initramfs.File, error) {
-	agent, err := guest.Agent()
+// files lists what the guest needs beside its agent: the probe and the
+// workload.
+func (r *Runner) files() ([]initramfs.File, error) {
+	needed, err := probes.Files()
 	if err != nil {
 		return nil, err
 	}
-	probe, err := probes.Binary()
+	work, err := r.Workload.Files()
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(job)
-	if err != nil {
-		return nil, err
-	}
-	files := []initramfs.File{
-		{Path: "/init", Mode: 0o755, Data: agent},
-		{Path: proto.JobPath, Mode: 0o644, Data: text},
-		{Path: probes.GuestPath, Mode: 0o755, Data: probe},
-	}
-	needed, err := r.Workload.Files()
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range needed {
-		if f.Path != probes.GuestPath {
+	var files []initramfs.File
+	for _, f := range append(needed, work...) {
+		known := slices.ContainsFunc(files, func(have initramfs.File) bool { return have.Path == f.Path })
+		if !known {
 			files = append(files, initramfs.File{Path: f.Path, Mode: f.Mode, Host: f.Host, Data: f.Data})
 		}
 	}
 	return files, nil
 }
 
-func writeArchive(path string, files []initramfs.File) (digest string, err error) {
+// WriteArchive writes the initramfs of a guest that does job, and returns its
+// sha256.
+func WriteArchive(path string, job proto.Job, files []initramfs.File) (digest string, err error) {
+	agent, err := guest.Agent()
+	if err != nil {
+		return "", err
+	}
 	f, err := os.Create(path)
 	if err != nil {
 		return "", blame.Errorf(blame.Infrastructure, "initramfs: %w", err)
 	}
+	defer f.Close()
 	sum := sha256.New()
 	buf := bufio.NewWriterSize(io.MultiWriter(f, sum), 1<<20)
-	if err := initramfs.Write(buf, files); err != nil {
-		f.Close()
+	if err := guest.Initramfs(buf, agent, job, files); err != nil {
 		return "", fmt.Errorf("initramfs: %w", err)
 	}
 	if err := buf.Flush(); err != nil {
-		f.Close()
 		return "", blame.Errorf(blame.Infrastructure, "initramfs: %w", err)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), f.Close()

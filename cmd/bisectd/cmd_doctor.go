@@ -49,7 +49,7 @@ func diagnose(ctx context.Context, paths *Paths) []check {
 	checks := []check{
 		{name: "cores", need: true, detail: fmt.Sprint(runtime.NumCPU())},
 		{name: "disk", need: true, detail: paths.Cache, err: paths.prepare()},
-		{name: "build tools", need: true, detail: "complete", err: kbuild.Check()},
+		{name: "build tools", need: true, detail: "complete", err: kbuild.Check(ctx)},
 	}
 	ccache, err := exec.LookPath("ccache")
 	checks = append(checks, check{name: "ccache", detail: ccache, err: err})
@@ -57,13 +57,12 @@ func diagnose(ctx context.Context, paths *Paths) []check {
 	checks = append(checks, check{name: "guest agent", need: true, detail: "embedded", err: err})
 	_, err = probes.Binary()
 	checks = append(checks, check{name: "probe", need: true, detail: "embedded", err: err})
-	launcher, err := qemu.New()
-	checks = append(checks, check{name: "qemu", need: true, err: err})
+	launcher, err := qemu.Find(ctx)
+	emulator := check{name: "qemu", need: true, err: err}
 	if err == nil {
-		version, err := launcher.Version(ctx)
-		checks[len(checks)-1].detail, checks[len(checks)-1].err = version, err
-		checks = append(checks, check{name: "accelerator", detail: launcher.Remembered(ctx, paths.Cache)})
+		emulator.detail = launcher.Version()
 	}
+	checks = append(checks, emulator)
 	for _, name := range workloads.Names() {
 		w, err := workloads.Lookup(name)
 		if err != nil {

@@ -7,9 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"bisectd/bisect"
@@ -19,8 +19,10 @@ import (
 	"bisectd/bisect/report"
 	"bisectd/bisect/runner"
 	"bisectd/blame"
+	"bisectd/configs"
 	"bisectd/kbuild"
 	"bisectd/vm"
+	"bisectd/vm/guest/proto"
 	"bisectd/vm/qemu"
 	"bisectd/workloads"
 )
@@ -60,7 +62,7 @@ func open(ctx context.Context, paths Paths, job bisect.Job, again bool, m *meter
 	if err != nil {
 		return nil, err
 	}
-	if err := checkTools(job); err != nil {
+	if err := checkTools(ctx, job); err != nil {
 		return nil, err
 	}
 	store, err := journal.Open(paths.State)
@@ -171,7 +173,11 @@ func (s *session) execute(ctx context.Context) (bisect.Result, error) {
 // tester wires builder, launcher and workload, and settles the accelerator by
 // booting the good kernel.
 func (s *session) tester(ctx context.Context, scratch string) (*runner.Runner, string, error) {
-	builder, err := kbuild.New(kbuild.Options{Repo: s.job.Repo, CacheDir: s.paths.Cache, Jobs: runtime.NumCPU(),
+	fragments, err := fs.Sub(configs.FS, "fragments")
+	if err != nil {
+		return nil, "", err
+	}
+	builder, err := kbuild.New(ctx, kbuild.Options{Repo: s.job.Repo, CacheDir: s.paths.Cache, Fragments: fragments,
 		Progress: s.meter.compiled})
 	if err != nil {
 		return nil, "", err
@@ -180,7 +186,7 @@ func (s *session) tester(ctx context.Context, scratch string) (*runner.Runner, s
 	if err != nil {
 		return nil, "", blame.Errorf(blame.User, "%w", err)
 	}
-	launcher, err := qemu.New()
+	launcher, err := qemu.Find(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -216,7 +222,12 @@ func (s *session) settle(ctx context.Context, r *runner.Runner, l *qemu.Launcher
 	if err := s.run.Begin(ctx, accelEvent, "", s.job.Machine.Accel); err != nil {
 		return accelerator{}, err
 	}
-	accel, why, err := l.Resolve(ctx, vm.Accel(s.job.Machine.Accel), image, s.paths.Cache)
+	initrd := filepath.Join(r.Dir, "accelerator.cpio")
+	if _, err := runner.WriteArchive(initrd, proto.Job{Version: proto.Version, ID: "accelerator"}, nil); err != nil {
+		return accelerator{}, err
+	}
+	probe := qemu.Probe{Launcher: l, Version: l.Version(), Image: image, Initrd: initrd, CacheDir: s.paths.Cache}
+	accel, why, err := probe.Resolve(ctx, vm.Accel(s.job.Machine.Accel))
 	if err != nil {
 		return accelerator{}, err
 	}
@@ -226,11 +237,11 @@ func (s *session) settle(ctx context.Context, r *runner.Runner, l *qemu.Launcher
 
 // checkTools names everything that is missing on this host before any work
 // is done.
-func checkTools(job bisect.Job) error {
-	if _, err := qemu.New(); err != nil {
+func checkTools(ctx context.Context, job bisect.Job) error {
+	if _, err := qemu.Find(ctx); err != nil {
 		return err
 	}
-	if err := kbuild.Check(); err != nil {
+	if err := kbuild.Check(ctx); err != nil {
 		return err
 	}
 	w, err := workloads.Lookup(job.Workload.Name)

@@ -193,6 +193,10 @@ var ofUsers = map[string]bool{
 	"timerfd_tmrproc": true,
 }
 
+// OfUsers tells whether user space owns the timers of a callback. Only such
+// timers are a program's: the kernel's own tick at its own pace.
+func OfUsers(callback string) bool { return ofUsers[callback] }
+
 // Tolerances of the conservation law. Measured in emulated guests on a busy
 // host, with milliseconds between the histograms: users' timers were conserved
 // to the event, ticks were up to 20 off in 1200 starts.
