@@ -140,7 +140,7 @@ func (b *build) compile(ctx context.Context, log *os.File) (Kernel, *output, err
 		return k, nil, fmt.Errorf("kbuild: %w", err)
 	}
 	out := newOutput(log, b.tree.work.dir, b.objects.output(), b.progress(scratch))
-	if err := b.make(ctx, out, "bzImage"); err != nil {
+	if err := b.make(ctx, out, b.tools.cc(), "bzImage"); err != nil {
 		return k, out, err
 	}
 	fmt.Fprintf(log, "bisectd: made after %.1f s\n", time.Since(start).Seconds())
@@ -183,12 +183,12 @@ func (b *build) progress(scratch bool) func(int) {
 	return func(done int) { b.tree.options.Progress(done, expected) }
 }
 
-// make runs make in the work tree. Its failure is blamed on whom the output
-// points at.
-func (b *build) make(ctx context.Context, out *output, args ...string) error {
+// make runs make in the work tree with the compiler cc. Its failure is blamed
+// on whom the output points at.
+func (b *build) make(ctx context.Context, out *output, cc string, args ...string) error {
 	// Output by target: the lines of one compiler stay together.
 	all := append([]string{fmt.Sprintf("-j%d", b.tree.options.Jobs), "--output-sync=target",
-		"O=" + b.objects.output()}, variables(b.tools.cc())...)
+		"O=" + b.objects.output()}, variables(cc)...)
 	env := proc.Environment()
 	if b.tools.ccache {
 		env = proc.Environment(ccacheEnvironment(filepath.Join(b.tree.options.CacheDir, "ccache"),

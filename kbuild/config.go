@@ -94,7 +94,7 @@ func (b *build) config(ctx context.Context, out *output) ([]byte, error) {
 		return text, nil
 	}
 	scratch := b.objects.scratch()
-	if err := b.make(ctx, out, "KCONFIG_CONFIG="+scratch, "tinyconfig"); err != nil {
+	if err := b.configure(ctx, out, "tinyconfig"); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(scratch, os.O_WRONLY|os.O_APPEND, 0)
@@ -105,7 +105,7 @@ func (b *build) config(ctx context.Context, out *output) ([]byte, error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("kbuild: %w", err)
 	}
-	if err := b.make(ctx, out, "KCONFIG_CONFIG="+scratch, "olddefconfig"); err != nil {
+	if err := b.configure(ctx, out, "olddefconfig"); err != nil {
 		return nil, err
 	}
 	text, err := os.ReadFile(scratch)
@@ -119,6 +119,13 @@ func (b *build) config(ctx context.Context, out *output) ([]byte, error) {
 		return nil, fmt.Errorf("kbuild: %w", err)
 	}
 	return text, nil
+}
+
+// configure makes one of the kernel's configuration targets in the scratch
+// file. Kconfig tries the compiler some hundred times, with nothing in it for
+// ccache.
+func (b *build) configure(ctx context.Context, out *output, target string) error {
+	return b.make(ctx, out, b.tools.compiler, "KCONFIG_CONFIG="+b.objects.scratch(), target)
 }
 
 // checkConfig returns the names of the optional symbols that the final
