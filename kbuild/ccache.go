@@ -33,8 +33,9 @@ func ccacheEnvironment(dir, stats string, limit int64) []string {
 	}
 }
 
-// ccacheHits counts the compilations that ccache's log of results says were
-// served from the cache.
+// ccacheHits counts the sources that ccache's log of results says were served
+// from the cache: for each run a line "# SOURCE", then a counter a line. Runs
+// without a source are the Makefiles trying what the compiler can do.
 func ccacheHits(stats string) (int, error) {
 	f, err := os.Open(stats)
 	if os.IsNotExist(err) { // nothing was compiled
@@ -44,11 +45,14 @@ func ccacheHits(stats string) (int, error) {
 		return 0, err
 	}
 	defer f.Close()
-	hits := 0
+	hits, counts := 0, false
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		switch strings.TrimSpace(lines.Text()) {
-		case "direct_cache_hit", "preprocessed_cache_hit":
+		line := strings.TrimSpace(lines.Text())
+		if source, ok := strings.CutPrefix(line, "# "); ok {
+			counts = source != "/dev/null" && source != "-"
+		}
+		if counts && (line == "direct_cache_hit" || line == "preprocessed_cache_hit") {
 			hits++
 		}
 	}

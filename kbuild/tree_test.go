@@ -359,6 +359,31 @@ func TestCCache(t *testing.T) {
 	}
 }
 
+func TestCCacheHits(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stats")
+	if n, err := ccacheHits(path); n != 0 || err != nil {
+		t.Errorf("without a log: %d, %v", n, err)
+	}
+	log := `# /src/kernel/fork.c
+direct_cache_hit
+local_storage_hit
+# /dev/null
+direct_cache_hit
+# /src/kernel/exit.c
+cache_miss
+# /src/kernel/entry.S
+preprocessed_cache_hit
+#
+called_for_link
+`
+	if err := os.WriteFile(path, []byte(log), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := ccacheHits(path); n != 2 || err != nil {
+		t.Errorf("got %d, %v, want 2", n, err)
+	}
+}
+
 func mustKey(t *testing.T, tree *Tree, spec Spec) string {
 	t.Helper()
 	b, err := tree.prepare(context.Background(), spec)
