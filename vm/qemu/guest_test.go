@@ -33,6 +33,9 @@ func kernelImage(t testing.TB) string {
 		t.Skipf("%s is not set: give the path of a bzImage with a virtio console, and %s its lib/modules/RELEASE "+
 			"if that is a module; \"make test\" fetches a packaged kernel and sets both", kernelVariable, modulesVariable)
 	}
+	if _, err := os.Stat(image); err != nil {
+		t.Fatal(err)
+	}
 	return image
 }
 
@@ -46,8 +49,19 @@ func realQEMU(t testing.TB) *Launcher {
 	return l
 }
 
-// agent builds the agent once, from the source at hand.
+// agent builds the agent once, from the source at hand. The sources are read,
+// so that the go command knows that results depend on them and does not take
+// them from its cache when they have changed.
 var agent = sync.OnceValues(func() ([]byte, error) {
+	sources, err := filepath.Glob("../guest/*/*.go")
+	if err != nil {
+		return nil, err
+	}
+	for _, source := range sources {
+		if _, err := os.ReadFile(source); err != nil {
+			return nil, err
+		}
+	}
 	dir, err := os.MkdirTemp("", "agent")
 	if err != nil {
 		return nil, err
@@ -122,7 +136,7 @@ func machine(t testing.TB, vcpus int, initrd string) vm.Config {
 	t.Helper()
 	return vm.Config{
 		Image: kernelImage(t), Initrd: initrd, VCPUs: vcpus, MemoryMiB: 256, Accel: vm.TCG, Dir: t.TempDir(),
-		BootDeadline: time.Minute, RunDeadline: time.Minute,
+		BootDeadline: 3 * time.Minute, RunDeadline: 3 * time.Minute,
 	}
 }
 

@@ -156,8 +156,13 @@ func killParent(t *testing.T, qemu, image, initrd string) {
 	if err := parent.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = parent.Process.Kill() }()
 	child := 0
+	defer func() {
+		_ = parent.Process.Kill()
+		if child != 0 && running(child) {
+			_ = unix.Kill(child, unix.SIGKILL)
+		}
+	}()
 	await(t, "a child", func() bool {
 		child = childOf(t, parent.Process.Pid)
 		return child != 0

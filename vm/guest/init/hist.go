@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"bisectd/vm/guest/proto"
@@ -31,11 +32,11 @@ var traced = []struct {
 type histogram struct {
 	dir     string // of the event
 	trigger string
+	file    *os.File // the event's trigger file, once it is open
 	record  proto.Hist
 }
 
-// tracer counts timer events while a step runs. The methods of a nil tracer do
-// nothing.
+// tracer counts timer events while a step runs.
 type tracer struct {
 	histograms []*histogram
 }
@@ -44,23 +45,30 @@ type tracer struct {
 // the trace points takes milliseconds that do not belong to the step. What
 // fails is told in the records.
 func newTracer(root string) *tracer {
-	t := &tracer{}
+	t := &tracer{histograms(root)}
+	for _, h := range t.histograms {
+		h.set(h.trigger + ":pause")
+	}
+	return t
+}
+
+// histograms returns the histograms for the events that the kernel has.
+func histograms(root string) []*histogram {
+	var list []*histogram
 	for _, e := range traced {
 		h := &histogram{dir: filepath.Join(root, "events", e.event), record: proto.Hist{Event: e.event}}
 		format, err := os.ReadFile(filepath.Join(h.dir, "format"))
 		if errors.Is(err, os.ErrNotExist) && e.optional {
 			continue
 		}
-		t.histograms = append(t.histograms, h)
 		if err != nil {
 			h.record.Error = err.Error()
-			continue
 		}
 		h.record.Format = string(format)
 		h.trigger = trigger(h.record.Format, e.keys, e.conditional)
-		h.set(h.trigger + ":pause")
+		list = append(list, h)
 	}
-	return t
+	return list
 }
 
 // trigger returns the text that sets a histogram on an event with that format.
@@ -76,31 +84,29 @@ func (h *histogram) set(command string) {
 	if h.record.Error != "" {
 		return
 	}
-	f, err := os.OpenFile(filepath.Join(h.dir, "trigger"), os.O_WRONLY, 0)
+	var err error
+	if h.file == nil {
+		h.file, err = os.OpenFile(filepath.Join(h.dir, "trigger"), os.O_WRONLY, 0)
+	}
 	if err == nil {
-		_, err = f.WriteString(command)
-		err = errors.Join(err, f.Close())
+		_, err = h.file.WriteString(command)
 	}
 	if err != nil {
 		h.record.Error = fmt.Sprintf("%s: %v", command, err)
 	}
 }
 
-// start lets the histograms count.
+// start lets the histograms count, that of the starts last: the end of a timer
+// whose start was counted is counted too. Ends without a start are those of
+// timers armed before.
 func (t *tracer) start() {
-	if t == nil {
-		return
-	}
-	for _, h := range t.histograms {
+	for _, h := range slices.Backward(t.histograms) {
 		h.set(h.trigger + ":continue")
 	}
 }
 
-// stop freezes them.
+// stop freezes them, that of the starts first.
 func (t *tracer) stop() {
-	if t == nil {
-		return
-	}
 	for _, h := range t.histograms {
 		h.set(h.trigger + ":pause")
 	}
@@ -129,5 +135,8 @@ func (t *tracer) read(step string) []proto.Hist {
 func (t *tracer) remove() {
 	for _, h := range t.histograms {
 		h.set("!" + h.trigger)
+		if h.file != nil {
+			h.file.Close()
+		}
 	}
 }

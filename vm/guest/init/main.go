@@ -25,6 +25,11 @@ import (
 func main() {
 	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(1)
+	if len(os.Args) > 2 && os.Args[1] == startTraced {
+		err := becomeTraced(os.Args[2], os.Args[3:])
+		fmt.Fprintln(os.Stderr, "bisectd init:", err)
+		os.Exit(127)
+	}
 	if os.Getpid() != 1 {
 		fmt.Fprintln(os.Stderr, "init: this is the first process of a guest; it would restart this machine")
 		os.Exit(1)

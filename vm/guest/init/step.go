@@ -46,6 +46,9 @@ func execute(s proto.Step, trace *tracer) proto.StepResult {
 	defer discard(stderr)
 
 	cmd := exec.Command(s.Argv[0], s.Argv[1:]...)
+	if trace != nil && cmd.Err == nil {
+		cmd = exec.Command("/proc/self/exe", append([]string{startTraced, cmd.Path}, s.Argv...)...)
+	}
 	cmd.Env = append(append(cmd.Env, baseEnv...), s.Env...)
 	cmd.Dir = s.Dir
 	if cmd.Dir == "" {
@@ -54,9 +57,10 @@ func execute(s proto.Step, trace *tracer) proto.StepResult {
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 
-	trace.start()
 	wait(cmd, time.Duration(s.Timeout)*time.Millisecond, &result)
-	trace.stop()
+	if trace != nil {
+		trace.stop()
+	}
 	killStrays()
 
 	var cutOut, cutErr bool
@@ -64,6 +68,28 @@ func execute(s proto.Step, trace *tracer) proto.StepResult {
 	result.Stderr, cutErr = head(stderr, proto.MaxOutput)
 	result.Truncated = cutOut || cutErr
 	return result
+}
+
+// startTraced as first argument makes this program the starter of a traced
+// step, whose path and arguments follow.
+const startTraced = "start-traced"
+
+// The monitor thread of a Go runtime (sysmon in runtime/proc.go) polls with a
+// timer each time: fifty times at 20 us, then ever more rarely, down to each
+// 10 ms, and not at all when it has noticed that nothing runs. Before the first
+// event counts, a traced step gives the agent's settling to come to that end,
+// and then spins as long for its own to become rare.
+const settling = 100 * time.Millisecond
+
+// becomeTraced lets the histograms count and becomes the program, with which
+// the timers of this runtime are gone too.
+func becomeTraced(path string, argv []string) error {
+	t := tracer{histograms(tracefs)}
+	time.Sleep(settling)
+	for start := time.Now(); time.Since(start) < settling; {
+	}
+	t.start()
+	return syscall.Exec(path, argv, os.Environ())
 }
 
 // wait starts cmd and waits for it. When the time is up (zero is no limit) it

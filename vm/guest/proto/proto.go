@@ -36,7 +36,8 @@ type Step struct {
 	Dir     string   `json:"dir,omitempty"`
 	Timeout int64    `json:"timeout_ms"`
 	// Trace sets hist triggers on the hrtimer events for the time of the
-	// step and sends the histograms as Hist records.
+	// step and sends the histograms as Hist records. WallNS then has some
+	// 0.3 s of preparation in it.
 	Trace bool `json:"trace,omitempty"`
 }
 
