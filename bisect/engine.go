@@ -64,7 +64,7 @@ func (e *Engine) Run(ctx context.Context) (Result, error) {
 		return e.result, err
 	}
 	if len(guides) == 0 {
-		return e.notReproduced(), nil
+		return e.unseparated(), nil
 	}
 	for i, guide := range guides {
 		last := i == len(guides)-1
@@ -257,11 +257,17 @@ func (e *Engine) describeEnds(signals []Signal) {
 	}
 }
 
-func (e *Engine) notReproduced() Result {
+// unseparated ends a run whose ends show no difference to walk on. Ends that
+// are too noisy to tell are not ends that do not differ.
+func (e *Engine) unseparated() Result {
 	e.result.Class = NotReproduced
 	for i, s := range e.result.Ends {
-		e.result.Reasons = append(e.result.Reasons, fmt.Sprintf("the ends do not differ in %s at %d vCPU: %s",
-			s.Metric, e.result.EndVCPUs[i], s.Decision))
+		if s.Decision != Same {
+			e.result.Class = Inconclusive
+		}
+		e.result.Reasons = append(e.result.Reasons, fmt.Sprintf(
+			"at %d vCPU, %s of the ends: %s (%+.1f %%, 95 %% interval %+.1f to %+.1f, %d and %d boots)", e.result.EndVCPUs[i],
+			s.Metric, s.Decision, 100*s.Effect, 100*s.Low, 100*s.High, len(s.Old.Boots), len(s.New.Boots)))
 	}
 	return e.result
 }

@@ -125,6 +125,7 @@ func TestEngine(t *testing.T) {
 		{"metric alone, better", lab{slow: 13, factor: 1.5, noise: 0.03}, bisect.Improvement, "commit 13", "ops"},
 		{"metric alone, worse", lab{slow: 32, factor: 0.8, noise: 0.02}, bisect.Regression, "commit 32", "ops"},
 		{"nothing moves", lab{noise: 0.01}, bisect.NotReproduced, "", ""},
+		{"too noisy to tell", lab{noise: 0.3}, bisect.Inconclusive, "", ""},
 		{"marker alone moves", lab{stale: 9, noise: 0.01}, bisect.NotReproduced, "", ""},
 		{"marker is another commit than the metric", lab{stale: 9, slow: 21, factor: 0.7, noise: 0.02}, bisect.Regression, "commit 21", "ops"},
 		{"bad end crashes", lab{crashFrom: 17}, bisect.Regression, "commit 17", "crash"},

@@ -39,8 +39,8 @@ func Gate(f bisect.Fingerprint, want int) string {
 }
 
 // reliable names the clocksources under which a guest's timers are exact and
-// cheap to read. Refined-jiffies has tick resolution, hpet and acpi_pm leave
+// cheap to read (tsc-early is tsc before its refinement). Refined-jiffies has tick resolution, hpet and acpi_pm leave
 // the guest on every reading.
 func reliable(clocksource string) bool {
-	return clocksource == "tsc" || clocksource == "kvm-clock" || clocksource == "arch_sys_counter"
+	return clocksource == "tsc" || clocksource == "tsc-early" || clocksource == "kvm-clock" || clocksource == "arch_sys_counter"
 }

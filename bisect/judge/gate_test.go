@@ -17,6 +17,7 @@ func TestGate(t *testing.T) {
 	}{
 		{"sound", func(*bisect.Fingerprint) {}, ""},
 		{"kvm-clock", func(f *bisect.Fingerprint) { f.Clocksource = "kvm-clock" }, ""},
+		{"before the refinement", func(f *bisect.Fingerprint) { f.Clocksource = "tsc-early" }, ""},
 		{"TSC calibration failed", func(f *bisect.Fingerprint) { f.Clocksource = "refined-jiffies" }, "refined-jiffies"},
 		{"TSC rejected on two vCPUs", func(f *bisect.Fingerprint) { f.Clocksource = "hpet" }, "hpet"},
 		{"clocksource changed in the run", func(f *bisect.Fingerprint) { f.Clocksource = "tsc->hpet" }, "tsc->hpet"},

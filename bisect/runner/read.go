@@ -2,7 +2,6 @@ package runner
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"bisectd/bisect"
@@ -108,12 +107,15 @@ func fingerprint(records []vm.Stamped) bisect.Fingerprint {
 		return bisect.Fingerprint{}
 	}
 	f := bisect.Fingerprint{
-		Release: first.Release, Clocksource: first.Clocksource, Clockevent: first.Clockevent,
+		Release: first.Release, Clockevent: first.Clockevent,
 		HighRes: first.HighRes && last.HighRes, Resolution: time.Duration(max(first.ResolutionNS, last.ResolutionNS)),
 		CPUs: first.CPUs, Spin: first.SpinNS, Syscall: first.SyscallNS, Settings: first.Settings, Drift: drift(records),
 	}
-	if last.Clocksource != first.Clocksource {
-		f.Clocksource = strings.Join([]string{first.Clocksource, last.Clocksource}, "->")
+	// tsc-early is the same counter before its refinement, a second later.
+	if last.Clocksource != first.Clocksource && first.Clocksource != "tsc-early" {
+		f.Clocksource = first.Clocksource + "->" + last.Clocksource
+	} else {
+		f.Clocksource = last.Clocksource
 	}
 	if up := last.UptimeNS - first.UptimeNS; up > 0 && first.CPUs > 0 {
 		ticks := float64(last.StealTicks - first.StealTicks)

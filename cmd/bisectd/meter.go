@@ -99,9 +99,9 @@ func (m *meter) update(u bisect.Update) {
 	m.note(u)
 	switch what := strings.TrimSpace(subject(u)); {
 	case u.Phase == bisect.Building && u.Done:
-		m.line("built %s: %s (%s)", what, u.Text, u.Took.Round(100*time.Millisecond))
+		m.line("built %s: %s%s", what, u.Text, took(u.Took))
 	case u.Phase == bisect.Booting && u.Done:
-		m.line("booted %s, %d vCPU, %s: %s (%s)", u.Commit.Short(), u.VCPUs, u.Profile, u.Text, u.Took.Round(100*time.Millisecond))
+		m.line("booted %s, %d vCPU, %s: %s%s", u.Commit.Short(), u.VCPUs, u.Profile, u.Text, took(u.Took))
 	case u.Phase == bisect.Walking && u.Done:
 		m.line("%s is %s (%d candidates were left)", what, u.Text, u.Left)
 	case u.Phase == bisect.Confirming:
@@ -196,6 +196,13 @@ func (m *meter) remaining() time.Duration {
 		boots = max(0, boots-m.inPhase)
 	}
 	return time.Duration(boots)*m.boots.mean() + time.Duration(builds)*m.builds.mean()
+}
+
+func took(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s)", d.Round(100*time.Millisecond))
 }
 
 func subject(u bisect.Update) string {
