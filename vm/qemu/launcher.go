@@ -142,11 +142,11 @@ func (b *boot) expire(panicked bool) {
 // finish waits for the readers, which come to their end with QEMU, and takes
 // what they still have.
 func (b *boot) finish() {
-	b.outcome.Total = time.Since(b.began)
 	for r := range b.records {
 		b.take(r)
 	}
 	b.wg.Wait()
+	b.outcome.Total = time.Since(b.began)
 }
 
 // classify says how the boot ended. The end record counts above all, then what
