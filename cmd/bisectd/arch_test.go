@@ -60,7 +60,7 @@ var imports = map[string][]string{
 // testImports is what the tests of a package import beyond that: the real
 // thing beside a fake.
 var testImports = map[string][]string{
-	"bisect":                    {"bisect/history", "bisect/judge"},
+	"bisect":                    {"bisect/history", "bisect/judge", "workloads/probes"},
 	"kbuild":                    {"configs"},
 	"vm/qemu":                   {"vm/guest", "vm/initramfs"},
 	"cmd/bisectd/internal/demo": {"configs", "workloads"},
