@@ -36,8 +36,8 @@ func (r *Run) Artefact(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", stateError(r.store.dir, err)
 	}
-	defer os.Remove(copied.Name()) //nolint:errcheck // renamed away by then
-	defer copied.Close()           //nolint:errcheck // Sync has told of every failure
+	defer os.Remove(copied.Name()) // renamed away by then
+	defer copied.Close()           // Sync has told of every failure
 
 	hash := sha256.New()
 	if _, err := io.Copy(io.MultiWriter(copied, hash), reader{ctx, source}); err != nil {

@@ -49,7 +49,8 @@ func (s *Store) Run(ctx context.Context, id string) (*Run, error) {
 		return nil, stateError(s.dir, err)
 	}
 	if !locked {
-		return nil, blame.Errorf(blame.User, "run %s is in use by another bisectd%s: wait for it or stop it", id, holder(path))
+		return nil, blame.Errorf(blame.User, "run %s is in use by another bisectd%s: wait for it or stop it",
+			id, holder(path))
 	}
 	// The number only helps people; the lock is what counts.
 	err = os.WriteFile(path, fmt.Appendf(nil, "%d\n", os.Getpid()), 0o600)

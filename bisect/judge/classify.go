@@ -113,7 +113,8 @@ func contractKept(f bisect.Finding) []string {
 	}
 	var kept []string
 	if len(passed) > 0 {
-		kept = append(kept, fmt.Sprintf("a correct user loses nothing: %d invariants hold (%s)", len(passed), strings.Join(passed, ", ")))
+		kept = append(kept, fmt.Sprintf("a correct user loses nothing: %d invariants hold (%s)",
+			len(passed), strings.Join(passed, ", ")))
 	}
 	if len(accounted) > 0 {
 		kept = append(kept, "every started timer is accounted for: "+strings.Join(accounted, ", "))

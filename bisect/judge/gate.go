@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"bisectd/bisect"
@@ -25,7 +26,8 @@ const (
 func Gate(f bisect.Fingerprint, want int) string {
 	switch {
 	case !reliable(f.Clocksource):
-		return fmt.Sprintf("the guest's clocksource is %q: it lost the TSC, and its timers are coarse or slow to read", f.Clocksource)
+		return fmt.Sprintf("the guest's clocksource is %q: it lost the TSC, and its timers are coarse or slow to read",
+			f.Clocksource)
 	case !f.HighRes || f.Resolution > maxResolution:
 		return fmt.Sprintf("the guest's timers are not in high-resolution mode (resolution %v)", f.Resolution)
 	case f.CPUs != want:
@@ -42,5 +44,5 @@ func Gate(f bisect.Fingerprint, want int) string {
 // cheap to read (tsc-early is tsc before its refinement). Refined-jiffies has tick resolution, hpet and acpi_pm leave
 // the guest on every reading.
 func reliable(clocksource string) bool {
-	return clocksource == "tsc" || clocksource == "tsc-early" || clocksource == "kvm-clock" || clocksource == "arch_sys_counter"
+	return slices.Contains([]string{"tsc", "tsc-early", "kvm-clock", "arch_sys_counter"}, clocksource)
 }

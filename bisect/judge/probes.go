@@ -72,7 +72,8 @@ func invariantPairs(old, new bisect.Observations) []bisect.InvariantPair {
 				continue
 			}
 			seen[i.Name] = true
-			pairs = append(pairs, bisect.InvariantPair{Name: i.Name, Old: orUnmeasured(old, i.Name), New: orUnmeasured(new, i.Name)})
+			pairs = append(pairs, bisect.InvariantPair{Name: i.Name,
+				Old: orUnmeasured(old, i.Name), New: orUnmeasured(new, i.Name)})
 		}
 	}
 	return pairs

@@ -68,7 +68,8 @@ func verdict(p *page, r bisect.Result) {
 		p.prose("", "Other vCPU counts give another class: "+strings.Join(classes, ", ")+".", 1)
 	}
 	if r.FirstNew != nil && r.Parent != nil && fresh > 0 {
-		p.prose("", fmt.Sprintf("Confirmed by %s of it and its parent %s.", count(fresh, "measured boot"), r.Parent.Short()), 1)
+		p.prose("", fmt.Sprintf("Confirmed by %s of it and its parent %s.",
+			count(fresh, "measured boot"), r.Parent.Short()), 1)
 		return
 	}
 	p.prose("", fmt.Sprintf("It rests on %s.", count(r.Boots, "boot")), 1)

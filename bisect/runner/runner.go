@@ -291,7 +291,8 @@ func (r *Runner) pause(ctx context.Context, attempt int) error {
 
 // attempt makes one boot. An error means that nothing was learned about the
 // kernel.
-func (r *Runner) attempt(ctx context.Context, b bisect.Boot, k kbuild.Kernel, load payload) (bisect.Observation, error) {
+func (r *Runner) attempt(ctx context.Context, b bisect.Boot, k kbuild.Kernel, load payload,
+) (bisect.Observation, error) {
 	dir, err := os.MkdirTemp(r.Dir, "boot-")
 	if err != nil {
 		return bisect.Observation{}, blame.Errorf(blame.Infrastructure, "boot directory: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -55,7 +56,7 @@ type demoChange struct {
 }
 
 // Run finds the planted changes.
-func (c *demoCmd) Run(ctx context.Context, paths *Paths, out writer) error {
+func (c *demoCmd) Run(ctx context.Context, paths *Paths, out io.Writer) error {
 	if err := paths.prepare(); err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func solve(ctx context.Context, paths Paths, job demo.Job) (demoAnswer, error) {
 }
 
 // conclude prints the table of answers, the total last.
-func (c *demoCmd) conclude(out writer, answers []demoAnswer) error {
+func (c *demoCmd) conclude(out io.Writer, answers []demoAnswer) error {
 	if c.Format == "json" {
 		enc := json.NewEncoder(out)
 		enc.SetIndent("", "  ")
@@ -151,8 +152,8 @@ func (c *demoCmd) conclude(out writer, answers []demoAnswer) error {
 	var total demoAnswer
 	right := 0
 	for _, a := range answers {
-		if err := say(out, "%-22s %-18s %-13.12s %-18s %-13.12s %6d %6d %6d %8.0f\n", a.Job, a.Planted.Class, a.Planted.Commit,
-			a.Found.Class, a.Found.Commit, a.Builds, a.Reused, a.Boots, a.Seconds); err != nil {
+		if err := say(out, "%-22s %-18s %-13.12s %-18s %-13.12s %6d %6d %6d %8.0f\n",
+			a.Job, a.Planted.Class, a.Planted.Commit, a.Found.Class, a.Found.Commit, a.Builds, a.Reused, a.Boots, a.Seconds); err != nil {
 			return err
 		}
 		total.Builds, total.Reused, total.Boots = total.Builds+a.Builds, total.Reused+a.Reused, total.Boots+a.Boots

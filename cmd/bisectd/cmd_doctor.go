@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os/exec"
 	"runtime"
 
@@ -25,7 +26,7 @@ type check struct {
 }
 
 // Run prints what this host offers and what it lacks.
-func (doctorCmd) Run(ctx context.Context, paths *Paths, out writer) error {
+func (doctorCmd) Run(ctx context.Context, paths *Paths, out io.Writer) error {
 	unfit := false
 	for _, c := range diagnose(ctx, paths) {
 		state, detail := "ok", c.detail

@@ -19,7 +19,7 @@ type runCmd struct {
 }
 
 // Run executes one job to its end.
-func (c *runCmd) Run(ctx context.Context, paths *Paths, out writer) error {
+func (c *runCmd) Run(ctx context.Context, paths *Paths, out io.Writer) error {
 	job, err := bisect.LoadJob(c.Job)
 	if err != nil {
 		return err
@@ -31,7 +31,8 @@ func (c *runCmd) Run(ctx context.Context, paths *Paths, out writer) error {
 		return err
 	}
 	defer s.close()
-	m.line("run %s: %d commits between %s and %s", s.id, s.commits.Len(), s.commits.Good()[0].Short(), s.commits.Bad().Short())
+	m.line("run %s: %d commits between %s and %s",
+		s.id, s.commits.Len(), s.commits.Good()[0].Short(), s.commits.Bad().Short())
 	result, err := s.execute(ctx)
 	if err != nil {
 		return err
@@ -59,7 +60,7 @@ type reportCmd struct {
 }
 
 // Run prints a finished run's report.
-func (c *reportCmd) Run(ctx context.Context, paths *Paths, out writer) error {
+func (c *reportCmd) Run(ctx context.Context, paths *Paths, out io.Writer) error {
 	store, err := journal.Open(paths.State)
 	if err != nil {
 		return err
@@ -76,7 +77,8 @@ func (c *reportCmd) Run(ctx context.Context, paths *Paths, out writer) error {
 		return err
 	}
 	if !done {
-		return blame.Errorf(blame.User, "run %s is not finished or does not exist; 'bisectd run' with its job file goes on with it", c.ID)
+		return blame.Errorf(blame.User,
+			"run %s is not finished or does not exist; 'bisectd run' with its job file goes on with it", c.ID)
 	}
 	return render(out, result, c.Format)
 }

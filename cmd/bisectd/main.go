@@ -53,9 +53,9 @@ type cli struct {
 
 // Paths says where bisectd keeps what it writes.
 type Paths struct {
-	State   string `help:"Directory of the journal and its artefacts." env:"BISECTD_STATE" placeholder:"DIR" default:"${state}"`
-	Cache   string `help:"Directory of work trees, objects and built kernels." env:"BISECTD_CACHE" placeholder:"DIR" default:"${cache}"`
-	MinFree int    `help:"Refuse to start with less than this many GiB free." env:"BISECTD_MIN_FREE" default:"8"`
+	State   string `help:"Where the journal and its artefacts are." env:"BISECTD_STATE" default:"${state}"`
+	Cache   string `help:"Where work trees and built kernels are." env:"BISECTD_CACHE" default:"${cache}"`
+	MinFree int    `help:"Refuse to start with fewer GiB free." env:"BISECTD_MIN_FREE" default:"8"`
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -63,7 +63,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	var c cli
 	parser, err := kong.New(&c, kong.Name("bisectd"), kong.Description(description), kong.Vars(defaults()),
-		kong.Writers(stdout, stderr), kong.BindTo(stdout, (*io.Writer)(nil)), kong.UsageOnError())
+		kong.Writers(stdout, stderr), kong.BindTo(stdout, new(io.Writer)), kong.UsageOnError())
 	if err != nil {
 		return fail(stderr, err)
 	}
@@ -93,7 +93,8 @@ func fail(stderr io.Writer, err error) int {
 		fmt.Fprintln(stderr, "bisectd:", err)
 		return exitUser
 	default:
-		fmt.Fprintf(stderr, "bisectd: %v (blame: %s); nothing was judged by it, the same command goes on\n", err, blame.Of(err))
+		fmt.Fprintf(stderr, "bisectd: %v (blame: %s); nothing was judged by it, the same command goes on\n",
+			err, blame.Of(err))
 		return exitFailed
 	}
 }

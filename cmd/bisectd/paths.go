@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -61,7 +62,7 @@ func freeGiB(dir string) (int, error) {
 type versionCmd struct{}
 
 // Run prints the module's version and the revision it was built from.
-func (versionCmd) Run(out writer) error {
+func (versionCmd) Run(out io.Writer) error {
 	version, revision := "(devel)", ""
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = info.Main.Version

@@ -34,8 +34,6 @@ const (
 	accelEvent  = "accelerator"
 )
 
-type writer = io.Writer
-
 func say(w io.Writer, format string, args ...any) error {
 	_, err := fmt.Fprintf(w, format, args...)
 	return err
@@ -260,7 +258,8 @@ func writeReports(r bisect.Result) error {
 	if err := os.MkdirAll(r.Job.Report.Dir, 0o755); err != nil {
 		return blame.Errorf(blame.User, "report directory: %w", err)
 	}
-	for suffix, render := range map[string]func(io.Writer, bisect.Result) error{".txt": report.Text, ".json": report.JSON} {
+	formats := map[string]func(io.Writer, bisect.Result) error{".txt": report.Text, ".json": report.JSON}
+	for suffix, render := range formats {
 		var text strings.Builder
 		if err := render(&text, r); err != nil {
 			return err
