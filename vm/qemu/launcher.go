@@ -94,7 +94,9 @@ func (b *boot) follow(ctx context.Context) {
 				}
 				continue
 			}
-			if left := b.take(r); left > 0 {
+			// A record that was on its way when the kernel panicked gives
+			// the guest no more time.
+			if left := b.take(r); left > 0 && panicked != nil {
 				deadline.Reset(left)
 			}
 		case <-panicked:

@@ -41,7 +41,10 @@ func TestEndings(t *testing.T) {
 		{scenario: "panic after the end", ending: vm.Completed},
 		{scenario: "exit", ending: vm.NoBoot, detail: "the guest restarted; last line: Booting"},
 		{scenario: "hello and exit", ending: vm.Reset, detail: "the guest restarted; last line: reboot: Restarting system"},
-		{scenario: "hang", run: short, ending: vm.Hung, detail: "no end record within 300ms; guest running; last line: still here"},
+		{
+			scenario: "hang", run: short, ending: vm.Hung,
+			detail: "no end record within 300ms; guest running; last line: still here",
+		},
 		{scenario: "hang early", boot: short, ending: vm.NoBoot, detail: "no agent within 300ms; guest running; last line: "},
 		{scenario: "panic event", ending: vm.Panicked, detail: "QEMU reports a panic; last line: "},
 		{scenario: "panic text", ending: vm.Panicked, detail: "Kernel panic - not syncing: x"},
@@ -68,6 +71,9 @@ func TestEndings(t *testing.T) {
 			failed := tt.ending == vm.QEMUFailed
 			if (err != nil) != failed || failed && blame.Of(err) != blame.Infrastructure {
 				t.Errorf("error %v", err)
+			}
+			if o.Total > time.Minute/2 {
+				t.Errorf("took %v: as long as a deadline that does not apply", o.Total)
 			}
 			if o.Total <= 0 || o.Total < o.Boot || o.Console == "" || len(o.Command) == 0 {
 				t.Errorf("incomplete: %+v", o)

@@ -16,7 +16,8 @@ import (
 var boot = []Record{
 	{Kind: KindHello, Hello: &Hello{Version: Version, ID: "job", Release: "6.12.0", Uptime: 1}},
 	{Kind: KindFingerprint, Fingerprint: &Fingerprint{
-		Clocksource: "tsc", Clocksources: []string{"tsc", "hpet"}, CPUs: 2, Settings: map[string]string{"/proc/cmdline": "quiet"},
+		Clocksource: "tsc", Clocksources: []string{"tsc", "hpet"}, CPUs: 2,
+		Settings: map[string]string{"/proc/cmdline": "quiet"},
 	}},
 	{Kind: KindClock, Clock: &Clock{MonotonicNS: 1, RealtimeNS: 2}},
 	{Kind: KindStep, Step: &StepResult{ID: "a", Stdout: []byte{0, 255}, Stderr: []byte("x\n"), Exit: 137, TimedOut: true}},
