@@ -1,8 +1,11 @@
 package proc
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -10,6 +13,45 @@ import (
 	"testing"
 	"time"
 )
+
+// childVariable makes the test binary run a command for ever, to be killed.
+const childVariable = "PROC_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) == "" {
+		os.Exit(m.Run())
+	}
+	err := Command{Env: Environment(), Output: os.Stdout}.Run(context.Background(), "sh", "-c", "echo ready; exec sleep 1000")
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+func TestCommandEndsWithItsParent(t *testing.T) {
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childVariable+"=1")
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer child.Wait()
+	text := bufio.NewReader(out)
+	if line, err := text.ReadString('\n'); line != "ready\n" {
+		t.Fatalf("got %q, %v", line, err)
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	// The output ends when the command, which inherited it, is gone too.
+	if err := out.(*os.File).SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := text.ReadByte(); err != io.EOF {
+		t.Errorf("the command is still running: %v", err)
+	}
+}
 
 func TestText(t *testing.T) {
 	c := Command{Env: Environment("EXTRA=1")}
