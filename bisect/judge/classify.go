@@ -75,7 +75,8 @@ func contractBroken(f bisect.Finding) []string {
 		why = append(why, fmt.Sprintf("%s held on the parent (%s) and is broken: %s", p.Name, p.Old.Detail, p.New.Detail))
 	}
 	for _, c := range f.Callbacks {
-		if c.OldConserved && !c.NewConserved && hrtimer.OfUsers(c.Function) {
+		missing := int64(c.New.Start) - int64(c.New.Expire+c.New.Cancel+c.New.Rearm)
+		if c.OldConserved && !c.NewConserved && missing > 0 && hrtimer.OfUsers(c.Function) {
 			why = append(why, fmt.Sprintf("timers of %s get lost: %d started, %d expired, %d cancelled, %d re-armed",
 				c.Function, c.New.Start, c.New.Expire, c.New.Cancel, c.New.Rearm))
 		}

@@ -54,6 +54,9 @@ func TestClassify(t *testing.T) {
 			with(func(s *side) { s.late, s.ops = workloads.Fail, []float64{200, 201, 199} }), bisect.Regression, "nanosleep-late"},
 		{"timers lost", sound,
 			with(func(s *side) { s.callbacks = timers(1000, 600) }), bisect.Regression, "get lost"},
+		{"more expiries than starts is a trace's edge", sound, with(func(s *side) {
+			s.callbacks, s.ops = timers(1000, 1040), append(fast, 100, 100)
+		}), bisect.NotReproduced, ""},
 		{"other work per operation", sound,
 			with(func(s *side) { s.ops, s.callbacks = slow, timers(2000, 2000) }), bisect.BehaviourChange, "same work"},
 		{"plain slowdown", sound, with(func(s *side) { s.ops = slow }), bisect.Regression, "costs more"},
