@@ -74,7 +74,7 @@ func TestResumeAfterKill(t *testing.T) {
 	file, planted := demoJob(t, "half-second-sleeps", dir)
 	state := filepath.Join(dir, "state")
 	command := func() *exec.Cmd { return exec.Command(bin, "--state", state, "run", "--format", "json", file) }
-	for _, moment := range []string{", metric: completed", " candidates were left)", "confirming "} {
+	for _, moment := range []string{", metric: completed", ": testing ", ": confirming "} {
 		killAt(t, command(), moment)
 	}
 	before := finished(t, state)

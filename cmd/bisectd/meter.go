@@ -103,7 +103,9 @@ func (m *meter) update(u bisect.Update) {
 	case u.Phase == bisect.Booting && u.Done:
 		m.line("booted %s, %d vCPU, %s: %s%s", u.Commit.Short(), u.VCPUs, u.Profile, u.Text, took(u.Took))
 	case u.Phase == bisect.Walking && u.Done:
-		m.line("%s is %s (%d candidates were left)", what, u.Text, u.Left)
+		m.line("%s is %s", u.Commit.Short(), u.Text)
+	case u.Phase == bisect.Walking:
+		m.line("testing %s: %d candidates, about %d steps%s", what, u.Left, u.Steps, m.left())
 	case u.Phase == bisect.Confirming:
 		m.line("confirming %s against its parent at %d vCPU", what, u.VCPUs)
 	case u.Phase == bisect.Calibrating && u.Text != "":
@@ -164,10 +166,22 @@ func (m *meter) status() string {
 		fmt.Fprintf(&b, " | booting %s, %d vCPU, %s", m.now.Commit.Short(), m.now.VCPUs, m.now.Profile)
 	}
 	fmt.Fprintf(&b, " %s", clock(time.Since(m.since)))
-	if left := m.remaining(); left > 0 {
-		fmt.Fprintf(&b, " | about %s left", clock(left))
-	}
+	b.WriteString(about(m.remaining()))
 	return b.String()
+}
+
+// left is the estimate for a line.
+func (m *meter) left() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return about(m.remaining())
+}
+
+func about(left time.Duration) string {
+	if left <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", about %s left", clock(left))
 }
 
 func of(expected int) string {
