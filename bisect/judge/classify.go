@@ -72,7 +72,9 @@ func (j *Judge) class(f bisect.Finding, e bisect.Evidence) (bisect.Class, []stri
 func contractBroken(f bisect.Finding) []string {
 	var why []string
 	for _, p := range f.Broken {
-		why = append(why, fmt.Sprintf("%s held on the parent (%s) and is broken: %s", p.Name, p.Old.Detail, p.New.Detail))
+		why = append(why, fmt.Sprintf("%s held on the parent (%s) and is broken: %s, bound %s", p.Name,
+			workloads.Quantity(p.Old.Value, p.Old.Unit), workloads.Quantity(p.New.Value, p.New.Unit),
+			workloads.Quantity(p.New.Bound, p.New.Unit)))
 	}
 	for _, c := range f.Callbacks {
 		missing := int64(c.New.Start) - int64(c.New.Expire+c.New.Cancel+c.New.Rearm)

@@ -45,7 +45,7 @@ func (j *Judge) Signals(old, new bisect.Observations) []bisect.Signal {
 	}
 	if shift := j.Shift(old, new); shift.Decision == bisect.Moved {
 		signals = append(signals, bisect.Signal{Kind: bisect.MetricSignal, Name: j.Metric, Profile: bisect.MetricBoot,
-			Old: fmt.Sprintf("%.4g %s", shift.Old.Mean, shift.Unit), New: fmt.Sprintf("%.4g %s", shift.New.Mean, shift.Unit),
+			Old: workloads.Quantity(shift.Old.Mean, shift.Unit), New: workloads.Quantity(shift.New.Mean, shift.Unit),
 			Related: true})
 	}
 	return signals
@@ -131,7 +131,11 @@ func measured(i workloads.Invariant) bool {
 }
 
 func describeInvariant(i workloads.Invariant) string {
-	return fmt.Sprintf("%s %s (%s)", i.Name, i.Result, i.Detail)
+	if !measured(i) {
+		return fmt.Sprintf("%s %s (%s)", i.Name, i.Result, i.Detail)
+	}
+	return fmt.Sprintf("%s %s: %s, bound %s (%s)", i.Name, i.Result, workloads.Quantity(i.Value, i.Unit),
+		workloads.Quantity(i.Bound, i.Unit), i.Detail)
 }
 
 func describeMarker(m workloads.Marker) string {

@@ -135,8 +135,8 @@ func (j *Judge) placeMetric(old, new, commit bisect.Observations) (bisect.Verdic
 	}
 	alpha := j.Error / float64(max(j.Steps, 1))
 	bound := math.Log((1 - alpha) / alpha)
-	detail := fmt.Sprintf("%s %.4g %s over %d boots (ends %.4g and %.4g)", j.Metric, stat.Mean(x, nil), kind.Unit,
-		len(x), stat.Mean(a, nil), stat.Mean(b, nil))
+	at := func(v []float64) string { return workloads.Quantity(stat.Mean(v, nil), kind.Unit) }
+	detail := fmt.Sprintf("%s %s over %d boots (ends %s and %s)", j.Metric, at(x), len(x), at(a), at(b))
 	switch {
 	case evidence >= bound:
 		return bisect.New, detail

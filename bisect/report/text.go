@@ -104,7 +104,7 @@ func sees(r bisect.Result) []string {
 	}
 	if f := decisive(r); f != nil && f.Shift.Decision == bisect.Moved {
 		seen = append(seen, fmt.Sprintf("%s goes from %s to %s, %s being better.", f.Shift.Metric,
-			quantity(f.Shift.Old.Mean, f.Shift.Unit), quantity(f.Shift.New.Mean, f.Shift.Unit), f.Shift.Better))
+			workloads.Quantity(f.Shift.Old.Mean, f.Shift.Unit), workloads.Quantity(f.Shift.New.Mean, f.Shift.Unit), f.Shift.Better))
 	}
 	if r.Class == bisect.NotReproduced && len(seen) == 0 {
 		seen = append(seen, "Nothing: the results are the same on both sides.")
@@ -130,7 +130,7 @@ func yes(m workloads.Marker) string {
 
 // measured writes an invariant's value beside its bound.
 func measured(i workloads.Invariant) string {
-	return fmt.Sprintf("%s, bound %s", quantity(i.Value, i.Unit), quantity(i.Bound, i.Unit))
+	return fmt.Sprintf("%s, bound %s", workloads.Quantity(i.Value, i.Unit), workloads.Quantity(i.Bound, i.Unit))
 }
 
 // metric writes the job's metric at the final pair and at the ends.
@@ -141,7 +141,7 @@ func metric(p *page, r bisect.Result) {
 			return
 		}
 		rows = append(rows, []string{fmt.Sprintf("%d vCPU, %s", vcpus, where),
-			quantity(s.Old.Mean, s.Unit), quantity(s.New.Mean, s.Unit), percent(s.Effect),
+			workloads.Quantity(s.Old.Mean, s.Unit), workloads.Quantity(s.New.Mean, s.Unit), percent(s.Effect),
 			interval(s.Low, s.High), fmt.Sprintf("%d + %d", len(s.Old.Boots), len(s.New.Boots))})
 	}
 	for i, f := range r.Findings {
@@ -191,7 +191,7 @@ func contract(p *page, r bisect.Result) {
 func values(pairs []bisect.InvariantPair) []string {
 	var list []string
 	for _, i := range pairs {
-		list = append(list, fmt.Sprintf("%s %s -> %s", i.Name, quantity(i.Old.Value, i.Old.Unit), measured(i.New)))
+		list = append(list, fmt.Sprintf("%s %s -> %s", i.Name, workloads.Quantity(i.Old.Value, i.Old.Unit), measured(i.New)))
 	}
 	return list
 }
