@@ -106,6 +106,15 @@ static int sample_late(waiter wait, clockid_t clock, int samples, int64_t cap, s
 }
 
 /*
+ * worth_repeating tells whether samples that are too late may be so because the
+ * machine stalled: not when every single one is later than a stall explains.
+ */
+static int worth_repeating(const struct lateness *l, int64_t median)
+{
+	return median > LATE_BOUND && l->late[0] < 10 * LATE_BOUND;
+}
+
+/*
  * check_late holds one interface against its time from both sides. Samples that
  * are too late are taken once more, for the machine may have stalled.
  */
@@ -113,11 +122,13 @@ static void check_late(const char *name, waiter wait, clockid_t clock, int sampl
 {
 	struct invariant *late = new_invariant(name, "-late", "ns");
 	struct invariant *early = new_invariant(name, "-early", "ns");
-	int64_t median = LATE_BOUND + 1, earliest = 0;
+	int64_t median = 0, earliest = 0;
 	int attempt, err;
 
 	l->n = 0;
-	for (attempt = 0; attempt < LATE_ATTEMPTS && median > LATE_BOUND && budget_left(); attempt++) {
+	for (attempt = 0; attempt < LATE_ATTEMPTS && budget_left(); attempt++) {
+		if (attempt && !worth_repeating(l, median))
+			break;
 		err = sample_late(wait, clock, samples, GROUP_CAP, l);
 		if (err) {
 			snprintf(late->detail, sizeof(late->detail), "%s", reason(err));
