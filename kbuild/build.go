@@ -194,7 +194,8 @@ func (b *build) make(ctx context.Context, out *output, cc string, args ...string
 		env = proc.Environment(ccacheEnvironment(filepath.Join(b.tree.options.CacheDir, "ccache"),
 			b.objects.stats(), b.tree.options.CCacheLimit)...)
 	}
-	err := proc.Command{Dir: b.tree.work.dir, Env: env, Held: b.held, Output: out}.Run(ctx, "make", append(all, args...)...)
+	command := proc.Command{Dir: b.tree.work.dir, Env: env, Held: b.held, Output: out}
+	err := command.Run(ctx, "make", append(all, args...)...)
 	out.close()
 	if out.err != nil {
 		return fmt.Errorf("kbuild: build log: %w", out.err)

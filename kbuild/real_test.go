@@ -41,7 +41,8 @@ func TestRealKernel(t *testing.T) {
 	for _, commit := range commits {
 		start := time.Now()
 		k, err := tree.Build(context.Background(), Spec{Commit: commit, Fragments: []string{"guest", "timers"}})
-		t.Logf("%s: %.1f s, build %.1f s, reused %v, %d objects, %d from ccache, signature %.12s, release %s, lacks %v, err %v",
+		t.Logf("%s: %.1f s, build %.1f s, reused %v, %d objects, %d from ccache, signature %.12s, "+
+			"release %s, lacks %v, err %v",
 			commit, time.Since(start).Seconds(), k.Elapsed.Seconds(), k.Reused, k.Objects, k.CacheHits, k.Signature,
 			k.Release, k.Wanted, err)
 		if err != nil {

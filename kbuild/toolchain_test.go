@@ -33,7 +33,8 @@ func TestCheckNamesAllThatIsMissing(t *testing.T) {
 	}
 	headers = append(headers, struct{ name, debian string }{"no-such.h", "libnosuch-dev"})
 	defer func() { headers = headers[:len(headers)-1] }()
-	if err := Check(context.Background()); !strings.Contains(err.Error(), "no-such.h; on Debian: apt-get install flex bison bc lz4 libnosuch-dev") {
+	want = "no-such.h; on Debian: apt-get install flex bison bc lz4 libnosuch-dev"
+	if err := Check(context.Background()); !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -292,7 +292,8 @@ func TestUnknownCommit(t *testing.T) {
 	if _, err := tree.Build(context.Background(), wrong); blame.Of(err) != blame.User {
 		t.Errorf("strange compiler: %v", err)
 	}
-	if _, err := New(context.Background(), Options{Repo: t.TempDir(), CacheDir: t.TempDir()}); blame.Of(err) != blame.User {
+	none := Options{Repo: t.TempDir(), CacheDir: t.TempDir()}
+	if _, err := New(context.Background(), none); blame.Of(err) != blame.User {
 		t.Errorf("no repository: %v", err)
 	}
 }

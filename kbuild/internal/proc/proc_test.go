@@ -21,7 +21,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) == "" {
 		os.Exit(m.Run())
 	}
-	err := Command{Env: Environment(), Output: os.Stdout}.Run(context.Background(), "sh", "-c", "echo ready; exec sleep 1000")
+	c := Command{Env: Environment(), Output: os.Stdout}
+	err := c.Run(context.Background(), "sh", "-c", "echo ready; exec sleep 1000")
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
 }
