@@ -89,11 +89,14 @@ func contractBroken(f bisect.Finding) []string {
 // meaningMoved lists why the metric no longer counts what it counted.
 func (j *Judge) meaningMoved(f bisect.Finding) []string {
 	var why []string
+	var flips []string
 	for _, m := range f.Markers {
 		if m.Flipped && j.related(m.Name) {
-			why = append(why, fmt.Sprintf("%s -> %s: POSIX leaves this open, and the workload depends on it",
-				describeMarker(m.Old), describeMarker(m.New)))
+			flips = append(flips, fmt.Sprintf("%s %s -> %s", m.Name, describeMarker(m.Old), describeMarker(m.New)))
 		}
+	}
+	if len(flips) > 0 {
+		why = append(why, "POSIX leaves open what changed here, and the workload depends on it: "+strings.Join(flips, ", "))
 	}
 	if mix := mixChanges(f.Callbacks); len(mix) > 0 {
 		why = append(why, "an operation no longer is the same work: "+strings.Join(mix, "; "))

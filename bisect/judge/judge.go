@@ -105,9 +105,9 @@ func placeInvariant(name string, old, commit bisect.Observations) (bisect.Verdic
 	case !ok || !measured(got):
 		return bisect.Skip, name + " was not measured"
 	case got.Result == want.Result:
-		return bisect.Old, describeInvariant(got)
+		return bisect.Old, name + " " + describeInvariant(got)
 	default:
-		return bisect.New, describeInvariant(got)
+		return bisect.New, name + " " + describeInvariant(got)
 	}
 }
 
@@ -118,11 +118,11 @@ func placeMarker(name string, old, commit bisect.Observations) (bisect.Verdict, 
 	case !ok || !got.Measured:
 		return bisect.Skip, name + " was not measured"
 	case !got.Clear:
-		return bisect.Unknown, describeMarker(got)
+		return bisect.Unknown, name + " " + describeMarker(got)
 	case got.Seen == want.Seen:
-		return bisect.Old, describeMarker(got)
+		return bisect.Old, name + " " + describeMarker(got)
 	default:
-		return bisect.New, describeMarker(got)
+		return bisect.New, name + " " + describeMarker(got)
 	}
 }
 
@@ -130,18 +130,17 @@ func measured(i workloads.Invariant) bool {
 	return i.Result == workloads.Pass || i.Result == workloads.Fail
 }
 
+// describeInvariant and describeMarker say what was seen, without the name.
 func describeInvariant(i workloads.Invariant) string {
 	if !measured(i) {
-		return fmt.Sprintf("%s %s (%s)", i.Name, i.Result, i.Detail)
+		return fmt.Sprintf("%s (%s)", i.Result, i.Detail)
 	}
-	return fmt.Sprintf("%s %s: %s, bound %s (%s)", i.Name, i.Result, workloads.Quantity(i.Value, i.Unit),
-		workloads.Quantity(i.Bound, i.Unit), i.Detail)
+	return fmt.Sprintf("%s: %s, bound %s", i.Result, workloads.Quantity(i.Value, i.Unit), workloads.Quantity(i.Bound, i.Unit))
 }
 
 func describeMarker(m workloads.Marker) string {
-	word := "absent"
 	if m.Seen {
-		word = "seen"
+		return "seen (" + m.Detail + ")"
 	}
-	return fmt.Sprintf("%s %s (%s)", m.Name, word, m.Detail)
+	return "absent (" + m.Detail + ")"
 }
