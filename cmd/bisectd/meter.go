@@ -10,9 +10,12 @@ import (
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"golang.org/x/term"
 
 	"bisectd/bisect"
+	"bisectd/blame"
 )
 
 // Boots that the engine makes at least: to calibrate the ends, and to confirm
@@ -26,6 +29,7 @@ const (
 // terminal, one line below them for what goes on and how long it may take.
 type meter struct {
 	out   *os.File
+	log   *zap.Logger   // of the run; nothing before it is known
 	bars  *mpb.Progress // nil where out is no terminal
 	bar   *mpb.Bar
 	start time.Time
@@ -59,7 +63,7 @@ func (p *pace) mean() time.Duration {
 }
 
 func newMeter(out *os.File, job bisect.Job) *meter {
-	m := &meter{out: out, start: time.Now(), since: time.Now(), name: job.Name, counts: len(job.Machine.VCPUs)}
+	m := &meter{out: out, log: zap.NewNop(), start: time.Now(), since: time.Now(), name: job.Name, counts: len(job.Machine.VCPUs)}
 	if !term.IsTerminal(int(out.Fd())) {
 		return m
 	}
@@ -81,6 +85,21 @@ func (m *meter) close() {
 	}
 }
 
+// keep writes what is shown from now on to a file as well, as JSON lines with
+// the fields apart.
+func (m *meter) keep(path string) error {
+	config := zap.NewProductionConfig()
+	config.Sampling = nil // every line counts
+	config.OutputPaths, config.ErrorOutputPaths = []string{path}, []string{path}
+	config.EncoderConfig.EncodeTime = zapcore.ISO8601TimeEncoder
+	log, err := config.Build(zap.WithCaller(false))
+	if err != nil {
+		return blame.Errorf(blame.Infrastructure, "log: %w", err)
+	}
+	m.log = log
+	return nil
+}
+
 // line prints one line above the status.
 func (m *meter) line(format string, args ...any) {
 	m.mu.Lock()
@@ -97,6 +116,9 @@ func (m *meter) line(format string, args ...any) {
 // update takes a report of the engine or the runner.
 func (m *meter) update(u bisect.Update) {
 	m.note(u)
+	m.log.Info(string(u.Phase), zap.String("commit", u.Commit.ID), zap.Int("vcpus", u.VCPUs),
+		zap.String("profile", string(u.Profile)), zap.Bool("done", u.Done), zap.String("text", u.Text),
+		zap.Duration("took", u.Took), zap.Int("candidates", u.Left), zap.Int("steps", u.Steps))
 	switch what := strings.TrimSpace(subject(u)); {
 	case u.Phase == bisect.Building && u.Done:
 		m.line("built %s: %s%s", what, u.Text, took(u.Took))

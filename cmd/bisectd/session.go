@@ -100,7 +100,7 @@ func (s *session) begin(ctx context.Context, again bool) error {
 		}
 		if !finished || !again && !s.known(ctx, fmt.Sprintf("%s-%d", base, n+1)) {
 			s.run, s.id = run, id
-			return nil
+			return s.meter.keep(filepath.Join(run.Dir(), "log.json"))
 		}
 		run.Close()
 	}
