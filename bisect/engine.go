@@ -2,8 +2,8 @@ package bisect
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 
 	"bisectd/blame"
 )
@@ -41,8 +41,9 @@ type Engine struct {
 
 	result   Result
 	observed map[bootID]Observation
-	ends     pair // observations of the ends at the count of the walk
-	vcpus    int  // the count of the walk
+	ends     pair     // observations of the ends at the count of the walk
+	vcpus    int      // the count of the walk
+	also     []string // what walks found that did not move the metric
 }
 
 type bootID struct {
@@ -79,7 +80,7 @@ func (e *Engine) Run(ctx context.Context) (Result, error) {
 // pursue walks on one signal and confirms what it finds. It reports false
 // when the job's metric does not move there, so that the next signal is due.
 func (e *Engine) pursue(ctx context.Context, guide Signal, last bool) (bool, error) {
-	e.result.Guide = &guide
+	e.result.Guide, e.result.Suspects = &guide, nil
 	verdicts := map[string]Verdict{}
 	for range maxReopened {
 		step, err := e.walk(ctx, guide, verdicts)
@@ -89,7 +90,7 @@ func (e *Engine) pursue(ctx context.Context, guide Signal, last bool) (bool, err
 		if why := open(step, guide); why != "" {
 			e.result.Suspects = step.Suspects
 			e.inconclusive(why)
-			return true, nil
+			return last, nil
 		}
 		first := step.Suspects[0]
 		parent, ok := e.Range.Commit(first.Parents[0])
@@ -104,6 +105,8 @@ func (e *Engine) pursue(ctx context.Context, guide Signal, last bool) (bool, err
 		case confirmed:
 			return true, nil
 		case elsewhere:
+			e.also = append(e.also, fmt.Sprintf("%s is another change of this range: %s %s -> %s", first, guide.Name,
+				guide.Old, guide.New))
 			if last {
 				e.inconclusive(fmt.Sprintf("%s moves the signal %s but not %s, and no other signal is left to walk on",
 					first, guide.Name, e.Job.Judge.Metric))
@@ -174,36 +177,47 @@ func (e *Engine) calibrate(ctx context.Context) ([]Signal, error) {
 func (e *Engine) measure(ctx context.Context, old, new Commit, vcpus int, lead Profile, from int) (pair, Shift, error) {
 	var p pair
 	shift := e.Judge.Shift(nil, nil)
-	add := func(c Commit, into *Observations, profile Profile, ordinal int) error {
-		o, err := e.observe(ctx, Boot{Commit: c, VCPUs: vcpus, Profile: profile, Ordinal: ordinal})
-		*into = append(*into, o)
-		return err
-	}
 	both := func(profile Profile, ordinal int) error {
-		// ABBA order: a drift of the host falls on both sides alike.
-		if ordinal%2 == 0 {
-			return errors.Join(add(old, &p.old, profile, ordinal), add(new, &p.new, profile, ordinal))
+		sides := []struct {
+			commit Commit
+			into   *Observations
+		}{{old, &p.old}, {new, &p.new}}
+		if ordinal%2 == 1 { // ABBA order: a drift of the host falls on both sides alike
+			slices.Reverse(sides)
 		}
-		return errors.Join(add(new, &p.new, profile, ordinal), add(old, &p.old, profile, ordinal))
+		for _, side := range sides {
+			o, err := e.observe(ctx, Boot{Commit: side.commit, VCPUs: vcpus, Profile: profile, Ordinal: ordinal})
+			if err != nil {
+				return err
+			}
+			*side.into = append(*side.into, o)
+		}
+		return nil
 	}
-	if err := both(lead, from); err != nil {
-		return p, shift, err
+	failed := func() bool { return !p.old.completed() || !p.new.completed() }
+	for i := range minBoots { // a failure seen once is no signal yet
+		if err := both(lead, from+i); err != nil {
+			return p, shift, err
+		}
+		if !failed() {
+			break
+		}
 	}
-	if !p.old.completed() || !p.new.completed() {
-		return p, shift, both(lead, from+1) // a failure seen once is no signal yet
-	}
-	for i := range maxBoots {
+	for i := 0; i < maxBoots && !p.old.failed(lead) && !p.new.failed(lead); i++ {
 		if err := both(MetricBoot, from+i); err != nil {
 			return p, shift, err
 		}
-		if !p.old.completed() || !p.new.completed() {
-			return p, shift, nil
-		}
-		if shift = e.Judge.Shift(p.old, p.new); i+1 >= minBoots && shift.Decision != Unclear {
+		shift = e.Judge.Shift(p.old, p.new)
+		if i+1 >= minBoots && (failed() || shift.Decision != Unclear) {
 			break
 		}
 	}
 	return p, shift, nil
+}
+
+// failed tells whether a boot of the profile did not come to its end.
+func (o Observations) failed(profile Profile) bool {
+	return slices.ContainsFunc(o, func(b Observation) bool { return b.Profile == profile && b.Ending != Completed })
 }
 
 // completed tells whether every boot came to its end.
@@ -268,6 +282,11 @@ func (e *Engine) unseparated() Result {
 		e.result.Reasons = append(e.result.Reasons, fmt.Sprintf(
 			"at %d vCPU, %s of the ends: %s (%+.1f %%, 95 %% interval %+.1f to %+.1f, %d and %d boots)", e.result.EndVCPUs[i],
 			s.Metric, s.Decision, 100*s.Effect, 100*s.Low, 100*s.High, len(s.Old.Boots), len(s.New.Boots)))
+	}
+	for _, o := range slices.Concat(e.ends.old, e.ends.new) {
+		if o.Ending != Completed {
+			e.inconclusive(fmt.Sprintf("%s failed in some of its boots only: %s: %s", o.Commit, o.Ending, o.Detail))
+		}
 	}
 	return e.result
 }

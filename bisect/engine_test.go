@@ -26,6 +26,8 @@ type lab struct {
 	noise             float64 // standard deviation of a boot
 	ending            map[int]bisect.Ending
 	crashFrom         int
+	crashOdd          bool    // in boots with an odd ordinal only
+	early             float64 // factor of the metric from stale on
 	asked             map[string]int
 }
 
@@ -43,12 +45,16 @@ func (l *lab) Observe(_ context.Context, b bisect.Boot) (bisect.Observation, err
 		o.Ending, o.Detail = e, "scripted"
 		return o, nil
 	}
-	if from(l.crashFrom, n) && b.Profile != bisect.ProbeBoot {
+	if from(l.crashFrom, n) && (!l.crashOdd || b.Ordinal%2 == 1) && b.Profile != bisect.ProbeBoot {
 		o.Ending, o.Detail = bisect.Crashed, "Kernel panic"
 		return o, nil
 	}
 	if b.Profile != bisect.MetricBoot {
 		o.Probe = l.probe(n)
+	}
+	if b.Profile == bisect.TraceBoot {
+		o.Samples = []workloads.Sample{{Ops: 100}}
+		o.Tally = &workloads.Tally{WasArmed: true, Callbacks: map[string]workloads.Lives{"posix_timer_fn": {Start: 100, Expire: 100}}}
 	}
 	if b.Profile == bisect.MetricBoot {
 		o.Samples = []workloads.Sample{{Metrics: []workloads.Metric{{Name: "ops", Unit: "ops/s", Better: workloads.Higher,
@@ -72,6 +78,9 @@ func (l *lab) value(n int, b bisect.Boot) float64 {
 	v := 1000.0
 	if from(l.slow, n) {
 		v *= l.factor
+	}
+	if from(l.stale, n) && l.early > 0 {
+		v *= l.early
 	}
 	h := fnv.New64a()
 	fmt.Fprint(h, n, b.VCPUs, b.Profile, b.Ordinal)
@@ -132,7 +141,10 @@ func TestEngine(t *testing.T) {
 		{"untestable commits elsewhere", lab{stale: 20, slow: 20, factor: 0.75, noise: 0.02,
 			ending: map[int]bisect.Ending{16: bisect.NoBuild, 17: bisect.NoBuild, 24: bisect.NoBoot}}, bisect.BehaviourChange, "commit 20", "stale-signal"},
 		{"untestable commit before the change", lab{stale: 20, slow: 20, factor: 0.75, noise: 0.02,
-			ending: map[int]bisect.Ending{19: bisect.NoBoot}}, bisect.Inconclusive, "", "stale-signal"},
+			ending: map[int]bisect.Ending{19: bisect.NoBoot}}, bisect.Inconclusive, "", "ops"},
+		{"bad end crashes now and then", lab{crashFrom: 17, crashOdd: true}, bisect.Inconclusive, "", ""},
+		{"marker moves where the metric moves the other way", lab{stale: 9, slow: 21, factor: 0.7, noise: 0.01, early: 1.08},
+			bisect.Regression, "commit 21", "ops"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

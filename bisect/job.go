@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -108,10 +109,10 @@ func ParseJob(data []byte) (Job, error) {
 	if err := decode(data, &job); err != nil {
 		return Job{}, err
 	}
-	if job.Kernel.Config == nil {
+	if len(job.Kernel.Config) == 0 {
 		job.Kernel.Config = []string{"guest", "timers"}
 	}
-	if job.Machine.VCPUs == nil {
+	if len(job.Machine.VCPUs) == 0 {
 		job.Machine.VCPUs = []int{1}
 	}
 	if job.Name == "" {
@@ -138,11 +139,14 @@ func decode(data []byte, job *Job) (err error) {
 	return nil
 }
 
+// jobName is a job's name: runs, directories and reports are named after it.
+var jobName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]{0,99}$`)
+
 // check returns the YAML path of the first wrong field and what is wrong.
 func (j *Job) check() (string, error) {
 	switch {
-	case strings.ContainsAny(j.Name, "/\\\x00\n"):
-		return "$.name", fmt.Errorf("must be usable as a file name, got %q", j.Name)
+	case !jobName.MatchString(j.Name):
+		return "$.name", fmt.Errorf("%q: use letters, digits and . _ + -, at most 100", j.Name)
 	case j.Repo == "":
 		return "$.repo", fmt.Errorf("missing: give the path of a git repository of the kernel")
 	case len(j.Good) == 0 || slices.Contains(j.Good, ""):
@@ -163,9 +167,9 @@ func (j *Job) check() (string, error) {
 		return "$.workload.duration", fmt.Errorf("goes from 100ms to 1h, got %s", j.Workload.Duration)
 	case j.Workload.Runs < 1 || j.Workload.Runs > maxRuns:
 		return "$.workload.runs", fmt.Errorf("goes from 1 to %d, got %d", maxRuns, j.Workload.Runs)
-	case j.Judge.MinEffect <= 0 || j.Judge.MinEffect >= 1:
+	case !(j.Judge.MinEffect > 0 && j.Judge.MinEffect < 1):
 		return "$.judge.min_effect", fmt.Errorf("goes from above 0%% to below 100%%, got %s", j.Judge.MinEffect)
-	case j.Judge.Error <= 0 || j.Judge.Error > 0.5:
+	case !(j.Judge.Error > 0 && j.Judge.Error <= 0.5):
 		return "$.judge.error", fmt.Errorf("goes from above 0%% to 50%%, got %s", j.Judge.Error)
 	}
 	return j.checkWorkload()

@@ -79,6 +79,8 @@ type Finding struct {
 	Invariants []InvariantPair `json:"invariants"`
 	Markers    []MarkerPair    `json:"markers"`
 	Callbacks  []CallbackPair  `json:"callbacks"`
+	// Repeat asks for another boot of each side before the finding counts.
+	Repeat bool `json:"-"`
 	// Naive is what a comparison of the bare numbers would have claimed.
 	Naive string `json:"naive"`
 }

@@ -3,6 +3,7 @@ package bisect
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -74,15 +75,52 @@ func (e *Engine) confirm(ctx context.Context, guide Signal, parent, first Commit
 			if !e.agrees(guide, parent, first, p, verdicts) {
 				return contradicted, nil
 			}
-			if e.metricMovedAtEnds() && shift.Decision != Moved && guide.Kind != CrashSignal {
+			if guide.Kind != CrashSignal && !e.accounts(guide, shift) {
 				return elsewhere, nil
 			}
 		}
-		findings = append(findings, e.Judge.Classify(Evidence{VCPUs: n, Old: p.old, New: p.new, Shift: shift}))
+		finding, err := e.classify(ctx, parent, first, n, p, shift)
+		if err != nil {
+			return contradicted, err
+		}
+		findings = append(findings, finding)
 	}
 	e.result.FirstNew, e.result.Parent, e.result.Findings = &first, &parent, findings
 	e.result.Class, e.result.Reasons = overall(findings)
+	e.result.Reasons = append(e.result.Reasons, e.also...)
 	return confirmed, nil
+}
+
+// classify has the pair classified, and a claim that rests on a single boot of
+// the probe or the trace is made only when another boot repeats it.
+func (e *Engine) classify(ctx context.Context, parent, first Commit, vcpus int, p pair, shift Shift) (Finding, error) {
+	f := e.Judge.Classify(Evidence{VCPUs: vcpus, Old: p.old, New: p.new, Shift: shift})
+	if !f.Repeat || !p.old.completed() || !p.new.completed() {
+		return f, nil
+	}
+	for _, side := range []struct {
+		commit Commit
+		into   *Observations
+	}{{parent, &p.old}, {first, &p.new}} {
+		o, err := e.observe(ctx, Boot{Commit: side.commit, VCPUs: vcpus, Profile: TraceBoot, Ordinal: freshOrdinal + 1})
+		if err != nil {
+			return f, err
+		}
+		*side.into = append(*side.into, o)
+	}
+	return e.Judge.Classify(Evidence{VCPUs: vcpus, Old: p.old, New: p.new, Shift: shift}), nil
+}
+
+// accounts tells whether the pair is where the metric moved: at least in the
+// direction of the ends, and, if a signal led here that only goes with the
+// metric, by half of the whole way or more.
+func (e *Engine) accounts(guide Signal, here Shift) bool {
+	ends := e.result.Ends[len(e.result.Ends)-1]
+	if ends.Decision != Moved {
+		return true // the walk was not after the metric
+	}
+	share := math.Log1p(here.Effect) / math.Log1p(ends.Effect)
+	return here.Decision == Moved && (share >= 0.5 || share > 0 && guide.Kind == MetricSignal)
 }
 
 // agrees holds the fresh boots of the pair against the verdicts of the walk
@@ -102,16 +140,13 @@ func (e *Engine) agrees(guide Signal, parent, first Commit, p pair, verdicts map
 	return agree
 }
 
-func (e *Engine) metricMovedAtEnds() bool {
-	return e.result.Ends[len(e.result.Ends)-1].Decision == Moved
-}
-
 // overall names the class of the whole change: a regression at any vCPU count
 // is one; else the first count that shows a change names it.
 func overall(findings []Finding) (Class, []string) {
 	pick := findings[0]
 	for _, f := range findings[1:] {
-		if f.Class == Regression && pick.Class != Regression || pick.Class == NotReproduced {
+		settled := pick.Class != NotReproduced && pick.Class != Inconclusive
+		if f.Class == Regression && pick.Class != Regression || !settled {
 			pick = f
 		}
 	}

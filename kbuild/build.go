@@ -82,7 +82,7 @@ func (b *build) attempt(ctx context.Context, checkedOut time.Duration) (Kernel, 
 	}
 	defer log.Close()
 	fmt.Fprintf(log, "bisectd: commit %s\nbisectd: tree %s\nbisectd: compiler %s\nbisectd: make %s\n",
-		b.spec.Commit, b.spec.Tree, b.tools.version, strings.Join(variables(b.tools.cc()), " "))
+		b.spec.Commit, b.spec.Tree, b.tools.version, strings.Join(variables(b.cc), " "))
 	fmt.Fprintf(log, "bisectd: work tree ready after %.1f s\n", checkedOut.Seconds())
 	used := !b.objects.fresh()
 	k, out, err := b.compile(ctx, log)
@@ -140,7 +140,7 @@ func (b *build) compile(ctx context.Context, log *os.File) (Kernel, *output, err
 		return k, nil, fmt.Errorf("kbuild: %w", err)
 	}
 	out := newOutput(log, b.tree.work.dir, b.objects.output(), b.progress(scratch))
-	if err := b.make(ctx, out, b.tools.cc(), "bzImage"); err != nil {
+	if err := b.make(ctx, out, b.cc, "bzImage"); err != nil {
 		return k, out, err
 	}
 	fmt.Fprintf(log, "bisectd: made after %.1f s\n", time.Since(start).Seconds())
@@ -162,7 +162,7 @@ func (b *build) describe(k *Kernel) error {
 		return fmt.Errorf("kbuild: %w", err)
 	}
 	k.Release = string(bytes.TrimSpace(release))
-	if k.Signature, err = signature(filepath.Join(b.objects.output(), "vmlinux")); err != nil {
+	if k.Signature, err = signature(b.objects.output()); err != nil {
 		return err
 	}
 	if k.CacheHits, err = ccacheHits(b.objects.stats()); err != nil {
@@ -192,7 +192,7 @@ func (b *build) make(ctx context.Context, out *output, cc string, args ...string
 	env := proc.Environment()
 	if b.tools.ccache {
 		env = proc.Environment(ccacheEnvironment(filepath.Join(b.tree.options.CacheDir, "ccache"),
-			b.objects.stats(), b.tree.options.CCacheLimit)...)
+			b.objects.stats(), digest(b.tools.id())[:16], b.tree.options.CCacheLimit)...)
 	}
 	command := proc.Command{Dir: b.tree.work.dir, Env: env, Held: b.held, Output: out}
 	err := command.Run(ctx, "make", append(all, args...)...)

@@ -44,7 +44,9 @@ var (
 		`|Input/output error|Bus error|virtual memory exhausted.*)'?\.?$` +
 		`|Killed signal terminated program|internal compiler error: (?:Killed|Terminated|Bus error)` +
 		`|\*\*\* \[.*\] (?:Killed|Terminated|Hangup|Interrupt|Error 13[057]|Error 143)` +
-		`|^(?:\S*/)?(?:\S+: )?out of memory allocating \d+ bytes`)
+		`|^(?:\S*/)?(?:\S+: )?out of memory allocating \d+ bytes|memory exhausted$|: Cannot fork$` +
+		`|error while loading shared libraries: |cannot execute .*(?:cc1|as|collect2|ld)\b` +
+		`|^ccache: error: |^Cannot create temporary file in `)
 	missingTools = regexp.MustCompile(`^(?:/bin/)?(?:ba|da)?sh: (?:line )?(?:\d+: )?[^\s/]+: (?:command )?not found$` +
 		`|^make(?:\[\d+\])?: [^\s/]+: No such file or directory$`)
 	noProgram = regexp.MustCompile(`\*\*\* \[.*\] Error 127`) // sh(1): a command is not found

@@ -37,6 +37,10 @@ type Kernel struct {
 
 // Builder builds kernels.
 type Builder interface {
+	// Key returns the store's key of the kernel that Build would make now:
+	// whatever can change the image is in it, the toolchain too. Errors are
+	// those of Build that need no build.
+	Key(ctx context.Context, spec Spec) (string, error)
 	// Build returns the kernel for spec. A commit that does not build, or
 	// whose configuration lacks a required symbol, is blame.Kernel with the
 	// first error line; everything else is blame.Infrastructure or

@@ -43,14 +43,6 @@ func findToolchain(ctx context.Context, compiler string) (toolchain, error) {
 	return t, nil
 }
 
-// cc is the value of make's CC.
-func (t toolchain) cc() string {
-	if t.ccache {
-		return "ccache " + t.compiler
-	}
-	return t.compiler
-}
-
 // id tells toolchains apart. ccache is not in it: it does not change an image.
 func (t toolchain) id() string { return t.version + "\n" + t.binutils + "\n" }
 

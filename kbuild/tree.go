@@ -23,7 +23,7 @@ type Options struct {
 	CacheDir  string // work trees, objects, ccache and store; made when absent
 	Fragments fs.FS  // with NAME.config at its root for each name in Spec.Fragments
 
-	Jobs        int           // of make; 0: the number of CPUs
+	Jobs        int           // of make; 0: two more than there are CPUs
 	StoreLimit  int64         // bytes of built kernels; 0: 20 GiB
 	CCacheLimit int64         // bytes of ccache; 0: 10 GiB
 	LockWait    time.Duration // for another process building in the same work tree; 0: 15 minutes
@@ -38,7 +38,7 @@ const gib = 1 << 30
 
 // builderVersion is part of every key. Raise it when the way kernels are built
 // changes in a way that can change the image.
-const builderVersion = "1"
+const builderVersion = "2"
 
 // keptObjects is how many O= directories, about 500 MB each, are kept for a
 // repository.
@@ -62,7 +62,7 @@ func New(ctx context.Context, o Options) (*Tree, error) {
 		return nil, err
 	}
 	if o.Jobs <= 0 {
-		o.Jobs = runtime.NumCPU()
+		o.Jobs = runtime.NumCPU() + 2 // some always wait for the disk or for another
 	}
 	if o.StoreLimit <= 0 {
 		o.StoreLimit = 20 * gib
@@ -104,6 +104,7 @@ type build struct {
 	spec    Spec
 	request *kconfig.Config
 	tools   toolchain
+	cc      string // make's CC
 	key     string
 	objects objects
 	held    *os.File
@@ -131,6 +132,15 @@ func (t *Tree) Build(ctx context.Context, spec Spec) (Kernel, error) {
 	return b.run(ctx)
 }
 
+// Key implements Builder.
+func (t *Tree) Key(ctx context.Context, spec Spec) (string, error) {
+	b, err := t.prepare(ctx, spec)
+	if err != nil {
+		return "", err
+	}
+	return b.key, nil
+}
+
 func (t *Tree) load(key string) (Kernel, bool, error) {
 	k, ok, err := t.store.load(key)
 	k.Reused = ok
@@ -156,7 +166,12 @@ func (t *Tree) prepare(ctx context.Context, spec Spec) (*build, error) {
 	}
 	flavour := fmt.Sprintf("%s\n%s%s%q\n", builderVersion, b.tools.id(), b.request.Text(), variables(b.tools.compiler))
 	b.key = digest(tree + "\n" + flavour)
-	b.objects = objects{filepath.Join(t.slot, "objects", digest(flavour + b.tools.cc())[:16])}
+	if b.cc = b.tools.compiler; b.tools.ccache {
+		if b.cc, err = ccacheWrapper(t.options.CacheDir, b.tools.compiler); err != nil {
+			return nil, fmt.Errorf("kbuild: %w", err)
+		}
+	}
+	b.objects = objects{filepath.Join(t.slot, "objects", digest(flavour + b.cc)[:16])}
 	return b, nil
 }
 

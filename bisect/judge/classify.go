@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -38,6 +39,8 @@ func (j *Judge) Classify(e bisect.Evidence) bisect.Finding {
 	}
 	f.Naive = naive(f)
 	f.Class, f.Reasons = j.class(f, e)
+	traces := min(count(e.Old, bisect.TraceBoot), count(e.New, bisect.TraceBoot))
+	f.Repeat = traces < 2 && (f.Class == bisect.Regression || f.Class == bisect.Inconclusive || len(f.Mended) > 0)
 	return f
 }
 
@@ -52,14 +55,26 @@ func (j *Judge) class(f bisect.Finding, e bisect.Evidence) (bisect.Class, []stri
 	if why := contractBroken(f); len(why) > 0 {
 		return bisect.Regression, why
 	}
+	worse := f.Shift.Decision == bisect.Moved && !better(f.Shift)
+	if why := contractMended(f); len(why) > 0 && worse {
+		return bisect.BehaviourChange, append(why, fmt.Sprintf("%s pays for it: %s", j.Metric, percent(f.Shift)))
+	} else if len(why) > 0 {
+		return bisect.Improvement, why
+	}
 	switch f.Shift.Decision {
 	case bisect.Same:
 		return bisect.NotReproduced, []string{fmt.Sprintf("%s does not move (%s)", j.Metric, percent(f.Shift))}
 	case bisect.Unclear:
 		return bisect.Inconclusive, []string{fmt.Sprintf("whether %s moves is not clear (%s)", j.Metric, percent(f.Shift))}
 	}
+	if why := settingsMoved(e.Old, e.New); len(why) > 0 {
+		return bisect.EnvironmentShift, why
+	}
 	if why := j.meaningMoved(f); len(why) > 0 {
 		return bisect.BehaviourChange, append(why, contractKept(f)...)
+	}
+	if why := j.unmeasured(f, e); why != "" {
+		return bisect.Inconclusive, []string{fmt.Sprintf("%s moves by %s, but %s", j.Metric, percent(f.Shift), why)}
 	}
 	direction := fmt.Sprintf("%s moves by %s, %s being better", j.Metric, percent(f.Shift), f.Shift.Better)
 	if better(f.Shift) {
@@ -84,6 +99,70 @@ func contractBroken(f bisect.Finding) []string {
 		}
 	}
 	return why
+}
+
+// contractMended lists what a correct user gains.
+func contractMended(f bisect.Finding) []string {
+	var why []string
+	for _, p := range f.Mended {
+		why = append(why, fmt.Sprintf("%s was broken on the parent (%s) and holds: %s", p.Name,
+			workloads.Quantity(p.Old.Value, p.Old.Unit), workloads.Quantity(p.New.Value, p.New.Unit)))
+	}
+	return why
+}
+
+// settingsMoved lists the settings of the run that one side has otherwise than
+// the other, in every boot.
+func settingsMoved(old, new bisect.Observations) []string {
+	before, after := settings(old), settings(new)
+	var why []string
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if after[name] != before[name] {
+			why = append(why, fmt.Sprintf("the run's environment differs: %s is %q instead of %q", name, after[name], before[name]))
+		}
+	}
+	return why
+}
+
+// settings returns those of the first measured boot.
+func settings(obs bisect.Observations) map[string]string {
+	for _, o := range obs {
+		if o.Profile == bisect.MetricBoot {
+			all := maps.Clone(o.Fingerprint.Settings)
+			if all == nil {
+				all = map[string]string{}
+			}
+			all["clockevent device"] = o.Fingerprint.Clockevent
+			return all
+		}
+	}
+	return nil
+}
+
+// unmeasured says which evidence is missing for calling an operation the same
+// work on both sides, or nothing.
+func (j *Judge) unmeasured(f bisect.Finding, e bisect.Evidence) string {
+	for _, m := range f.Markers {
+		if j.related(m.Name) && m.Old.Measured && m.New.Measured && !(m.Old.Clear && m.New.Clear) {
+			return m.Name + " is not clear: " + m.Old.Detail + " and " + m.New.Detail
+		}
+	}
+	for _, side := range []bisect.Observations{e.Old, e.New} {
+		if tally, ops := traced(side); tally == nil || ops <= 0 {
+			return "the work of an operation was not measured on both sides"
+		}
+	}
+	return ""
+}
+
+func count(obs bisect.Observations, p bisect.Profile) int {
+	n := 0
+	for _, o := range obs {
+		if o.Profile == p {
+			n++
+		}
+	}
+	return n
 }
 
 // meaningMoved lists why the metric no longer counts what it counted.
@@ -145,7 +224,7 @@ func callbackPairs(old, new bisect.Observations) []bisect.CallbackPair {
 	for name := range names {
 		o, n := before.Callbacks[name], after.Callbacks[name]
 		pairs = append(pairs, bisect.CallbackPair{Function: name, Old: o, New: n, OldOps: oldOps, NewOps: newOps,
-			OldConserved: hrtimer.Conserved(o, *before), NewConserved: hrtimer.Conserved(n, *after)})
+			OldConserved: conserved(old, name), NewConserved: conserved(new, name)})
 	}
 	slices.SortFunc(pairs, func(a, b bisect.CallbackPair) int {
 		if d := int64(b.Old.Start+b.New.Start) - int64(a.Old.Start+a.New.Start); d != 0 {
@@ -154,6 +233,14 @@ func callbackPairs(old, new bisect.Observations) []bisect.CallbackPair {
 		return strings.Compare(a.Function, b.Function)
 	})
 	return pairs
+}
+
+// conserved tells whether a trace of obs accounts for every timer of a
+// callback. One that does is enough: a trace can miss events, not invent them.
+func conserved(obs bisect.Observations, name string) bool {
+	return slices.ContainsFunc(obs, func(o bisect.Observation) bool {
+		return o.Tally != nil && hrtimer.Conserved(o.Tally.Callbacks[name], *o.Tally)
+	})
 }
 
 // traced returns the tally of the first traced run and its operations. A

@@ -16,21 +16,31 @@ type side struct {
 	callbacks map[string]workloads.Lives
 	tracedOps float64
 	ending    bisect.Ending
+	unclear   bool   // the marker, in some tries
+	lossy     bool   // the trace
+	governor  string // a setting of the environment
 }
 
 func (s side) observations() bisect.Observations {
 	trace := bisect.Observation{Profile: bisect.TraceBoot, Ending: bisect.Completed,
 		Probe: workloads.ProbeRecord{
-			Markers:    []workloads.Marker{{Name: "stale-signal-after-rearm", Measured: true, Clear: true, Seen: s.stale}},
+			Markers:    []workloads.Marker{{Name: "stale-signal-after-rearm", Measured: true, Clear: !s.unclear, Seen: s.stale}},
 			Invariants: []workloads.Invariant{{Name: "nanosleep-late", Result: s.late, Detail: "p50"}},
 		},
 		Samples: []workloads.Sample{{Ops: s.tracedOps}},
 		Tally:   &workloads.Tally{WasArmed: true, Callbacks: s.callbacks},
 	}
+	if s.lossy {
+		trace.Tally.Dropped = 1
+	}
 	if s.ending != "" {
 		trace.Ending, trace.Detail = s.ending, "Kernel panic"
 	}
-	return append(bisect.Observations{trace}, boots(s.ops...)...)
+	metric := boots(s.ops...)
+	for i := range metric {
+		metric[i].Fingerprint.Settings = map[string]string{"governor": s.governor}
+	}
+	return append(bisect.Observations{trace}, metric...)
 }
 
 func TestClassify(t *testing.T) {
@@ -59,6 +69,13 @@ func TestClassify(t *testing.T) {
 		}), bisect.NotReproduced, ""},
 		{"other work per operation", sound,
 			with(func(s *side) { s.ops, s.callbacks = slow, timers(2000, 2000) }), bisect.BehaviourChange, "same work"},
+		{"sleepers in time again", with(func(s *side) { s.late = workloads.Fail }),
+			with(func(s *side) { s.ops = append(fast, 100, 100) }), bisect.Improvement, "was broken"},
+		{"sleepers in time again at a price", with(func(s *side) { s.late = workloads.Fail }),
+			with(func(s *side) { s.ops = slow }), bisect.BehaviourChange, "pays for it"},
+		{"another idle governor", sound, with(func(s *side) { s.ops, s.governor = slow, "menu" }), bisect.EnvironmentShift, "menu"},
+		{"a marker that is not clear", sound, with(func(s *side) { s.ops, s.unclear = slow, true }), bisect.Inconclusive, "not clear"},
+		{"a lossy trace", sound, with(func(s *side) { s.ops, s.lossy = slow, true }), bisect.Inconclusive, "not measured"},
 		{"plain slowdown", sound, with(func(s *side) { s.ops = slow }), bisect.Regression, "costs more"},
 		{"plain speed-up", sound,
 			with(func(s *side) { s.ops = []float64{200, 201, 199} }), bisect.Improvement, "better"},

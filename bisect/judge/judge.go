@@ -6,6 +6,7 @@ package judge
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -76,19 +77,42 @@ func failures(obs bisect.Observations) bisect.Observations {
 	return slices.DeleteFunc(slices.Clone(obs), func(o bisect.Observation) bool { return o.Ending == bisect.Completed })
 }
 
+// crashBoots is how many boots a commit has to survive to be without a crash
+// that the bad end shows in every boot.
+const crashBoots = 3
+
+// variable matches what differs between two reports of one crash: addresses,
+// offsets, process ids, time stamps.
+var variable = regexp.MustCompile(`0x[0-9a-f]+|[0-9a-f]{8,}|\d+`)
+
+// sameCrash tells whether a failure is the one of the bad end. Only a panic
+// says what it is; hangs and silent deaths are all alike.
+func sameCrash(f bisect.Observation, new bisect.Observations) bool {
+	for _, sought := range failures(new) {
+		if strings.Contains(sought.Detail, "panic") || strings.Contains(f.Detail, "panic") {
+			return variable.ReplaceAllString(sought.Detail, "N") == variable.ReplaceAllString(f.Detail, "N")
+		}
+	}
+	return true
+}
+
 // Place says on which side of s a commit stands.
 func (j *Judge) Place(s bisect.Signal, old, new, commit bisect.Observations) (bisect.Verdict, string) {
 	if failed := failures(commit); len(failed) > 0 {
 		f := failed[0]
 		detail := fmt.Sprintf("%s: %s", f.Ending, f.Detail)
-		if s.Kind == bisect.CrashSignal && string(f.Ending) == s.Name {
+		if s.Kind == bisect.CrashSignal && string(f.Ending) == s.Name && sameCrash(f, new) {
 			return bisect.New, detail
 		}
 		return bisect.Skip, detail
 	}
 	switch s.Kind {
 	case bisect.CrashSignal:
-		return bisect.Old, string(bisect.Completed)
+		// A crash that does not come every time must not pass as none.
+		if len(commit) < crashBoots {
+			return bisect.Unknown, string(bisect.Completed)
+		}
+		return bisect.Old, fmt.Sprintf("%s in %d boots", bisect.Completed, len(commit))
 	case bisect.InvariantSignal:
 		return placeInvariant(s.Name, old, commit)
 	case bisect.MarkerSignal:

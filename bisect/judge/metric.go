@@ -130,7 +130,9 @@ func (j *Judge) placeMetric(old, new, commit bisect.Observations) (bisect.Verdic
 	}
 	before, after := predictive(logs(a), logs(b))
 	var evidence float64
+	low, high := min(before.Mu, after.Mu), max(before.Mu, after.Mu)
 	for _, v := range logs(x) {
+		v = max(low, min(v, high)) // what lies beyond an end is that end's, however wide the other one's tail
 		evidence += max(-clip, min(clip, after.LogProb(v)-before.LogProb(v)))
 	}
 	alpha := j.Error / float64(max(j.Steps, 1))

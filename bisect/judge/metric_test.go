@@ -61,6 +61,9 @@ func TestShiftTakesTheMedianOfABoot(t *testing.T) {
 
 func TestPlaceMetric(t *testing.T) {
 	old, new := boots(100, 102, 98), boots(75, 76, 74)
+	if got, why := rules().Place(bisect.Signal{Kind: bisect.MetricSignal}, boots(90, 110, 100), new, boots(20, 20, 20)); got != bisect.New {
+		t.Errorf("far beyond the bad end of two that differ in spread: %s (%s), want new", got, why)
+	}
 	tests := []struct {
 		name   string
 		commit []float64
@@ -71,6 +74,7 @@ func TestPlaceMetric(t *testing.T) {
 		{"old", []float64{101, 99}, bisect.Old},
 		{"one outlier does not decide", []float64{100, 75}, bisect.Unknown},
 		{"an outlier is outvoted", []float64{40, 100, 101, 99}, bisect.Old},
+		{"beyond the bad end", []float64{20, 20}, bisect.New},
 		{"in between", []float64{86.6, 86.6, 86.6}, bisect.Unknown},
 	}
 	s := bisect.Signal{Kind: bisect.MetricSignal, Name: "ops"}

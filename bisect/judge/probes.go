@@ -1,6 +1,8 @@
 package judge
 
 import (
+	"fmt"
+
 	"bisectd/bisect"
 	"bisectd/workloads"
 )
@@ -16,19 +18,28 @@ func probed(obs bisect.Observations) []workloads.ProbeRecord {
 	return records
 }
 
-// invariant returns a check's record over all boots: one failure is a
-// failure, for a healthy kernel never fails.
+// invariant returns a check's record over all boots. Boots that disagree say
+// something about the host or about luck, not about the kernel: the check
+// then counts as not measured.
 func invariant(obs bisect.Observations, name string) (workloads.Invariant, bool) {
 	var worst workloads.Invariant
-	found := false
+	count := map[workloads.Result]int{}
 	for _, r := range probed(obs) {
 		for _, i := range r.Invariants {
-			if i.Name == name && (!found || rank(i.Result) > rank(worst.Result)) {
-				worst, found = i, true
+			if i.Name != name {
+				continue
 			}
+			if len(count) == 0 || rank(i.Result) > rank(worst.Result) {
+				worst = i
+			}
+			count[i.Result]++
 		}
 	}
-	return worst, found
+	if failed, passed := count[workloads.Fail], count[workloads.Pass]; failed > 0 && passed > 0 {
+		worst.Result = workloads.NotMeasured
+		worst.Detail = fmt.Sprintf("failed in %d of %d boots: %s", failed, failed+passed, worst.Detail)
+	}
+	return worst, len(count) > 0
 }
 
 func rank(r workloads.Result) int {

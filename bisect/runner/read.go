@@ -51,6 +51,9 @@ func (p payload) read(out vm.Outcome) (bisect.Observation, error) {
 		if err != nil {
 			return o, blame.Errorf(blame.Environment, "trace: %w", err)
 		}
+		if len(tally.Callbacks) == 0 {
+			return o, blame.Errorf(blame.Environment, "trace: no timer was started while the workload ran")
+		}
 		o.Tally = &tally
 	}
 	return o, nil

@@ -56,6 +56,7 @@ type Runner struct {
 	Builder  kbuild.Builder
 	Launcher vm.Launcher
 	Accel    vm.Accel // KVM or TCG, one for the whole run
+	Emulator string   // QEMU's version: boots under another one are other boots
 	Journal  Journal
 	Dir      string // scratch space for archives and boots
 	Progress bisect.Progress
@@ -154,22 +155,33 @@ func (r *Runner) Image(ctx context.Context, c bisect.Commit) (string, error) {
 	return rec.Kernel.Image, nil
 }
 
-// build returns the kernel of a commit or the reason why it has none.
+// build returns the kernel of a commit or the reason why it has none. The
+// journal has it under all that the kernel depends on, so that a compiler
+// replaced while the run was interrupted is not mixed with its successor.
 func (r *Runner) build(ctx context.Context, c bisect.Commit) (buildRecord, error) {
 	var rec buildRecord
-	done, err := r.Journal.Finished(ctx, buildEvent, c.ID, &rec)
+	spec := kbuild.Spec{Commit: c.ID, Tree: c.Tree, Fragments: r.Job.Kernel.Config, Compiler: r.Job.Kernel.Compiler}
+	key, err := r.Builder.Key(ctx, spec)
+	if err != nil {
+		return rec, fmt.Errorf("build %s: %w", c.Short(), err)
+	}
+	done, err := r.Journal.Finished(ctx, buildEvent, key, &rec)
 	if err != nil {
 		return rec, err
 	}
-	if done && rec.Failure == "" && !exists(rec.Kernel.Image) {
-		done = false // the store has evicted it
-	}
-	if !done {
-		if rec, err = r.compile(ctx, c); err != nil {
+	switch {
+	case done && rec.Failure != "":
+	case done && exists(rec.Kernel.Image):
+		// The store checks the image and holds it for this process.
+		if rec.Kernel, err = r.Builder.Build(ctx, spec); err != nil {
+			return rec, fmt.Errorf("build %s: %w", c.Short(), err)
+		}
+	default:
+		if rec, err = r.compile(ctx, c, spec, key); err != nil {
 			return rec, err
 		}
 	}
-	r.tally.once("build "+c.ID, func(t *Totals) {
+	r.tally.once("build "+key, func(t *Totals) {
 		if rec.Reused {
 			t.Reused++
 		} else {
@@ -183,9 +195,8 @@ func (r *Runner) build(ctx context.Context, c bisect.Commit) (buildRecord, error
 	return rec, nil
 }
 
-func (r *Runner) compile(ctx context.Context, c bisect.Commit) (buildRecord, error) {
-	spec := kbuild.Spec{Commit: c.ID, Tree: c.Tree, Fragments: r.Job.Kernel.Config, Compiler: r.Job.Kernel.Compiler}
-	if err := r.Journal.Begin(ctx, buildEvent, c.ID, spec); err != nil {
+func (r *Runner) compile(ctx context.Context, c bisect.Commit, spec kbuild.Spec, key string) (buildRecord, error) {
+	if err := r.Journal.Begin(ctx, buildEvent, key, spec); err != nil {
 		return buildRecord{}, err
 	}
 	r.tell(bisect.Update{Phase: bisect.Building, Commit: c})
@@ -202,7 +213,7 @@ func (r *Runner) compile(ctx context.Context, c bisect.Commit) (buildRecord, err
 		return rec, fmt.Errorf("build %s: %w", c.Short(), err)
 	}
 	r.tell(bisect.Update{Phase: bisect.Building, Commit: c, Done: true, Took: rec.Took, Text: rec.outcome()})
-	return rec, r.Journal.End(ctx, buildEvent, c.ID, rec)
+	return rec, r.Journal.End(ctx, buildEvent, key, rec)
 }
 
 func (rec buildRecord) outcome() string {
@@ -220,10 +231,10 @@ func (rec buildRecord) outcome() string {
 // hold the same code share it, so that none of them is booted twice.
 func (r *Runner) bootKey(k kbuild.Kernel, load payload, b bisect.Boot) string {
 	id := struct {
-		Signature, Payload, Accel, Memory string
-		VCPUs, Ordinal                    int
-		Profile                           bisect.Profile
-	}{k.Signature, load.digest, string(r.Accel), r.Job.Machine.Memory.String(), b.VCPUs, b.Ordinal, b.Profile}
+		Signature, Payload, Accel, Emulator, Memory string
+		VCPUs, Ordinal                              int
+		Profile                                     bisect.Profile
+	}{k.Signature, load.digest, string(r.Accel), r.Emulator, r.Job.Machine.Memory.String(), b.VCPUs, b.Ordinal, b.Profile}
 	text, err := json.Marshal(id)
 	if err != nil {
 		panic(err) // a struct of strings and numbers
@@ -232,10 +243,12 @@ func (r *Runner) bootKey(k kbuild.Kernel, load payload, b bisect.Boot) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// boot boots until one boot counts.
+// boot boots until one boot counts. A failure counts when the next boot ends
+// in the same way: the host can stall, a kernel that is broken stays so.
 func (r *Runner) boot(ctx context.Context, b bisect.Boot, k kbuild.Kernel, load payload, key string,
 ) (bisect.Observation, error) {
 	var voided []string
+	var failed bisect.Observation
 	start := time.Now()
 	for attempt := 1; ; attempt++ {
 		if err := r.Journal.Begin(ctx, bootEvent, key, beginning(b, k, attempt)); err != nil {
@@ -246,7 +259,17 @@ func (r *Runner) boot(ctx context.Context, b bisect.Boot, k kbuild.Kernel, load 
 		if ctx.Err() != nil {
 			return o, ctx.Err()
 		}
+		if err == nil && o.Ending != bisect.Completed && o.Ending != failed.Ending && attempt < maxAttempts {
+			failed = o
+			voided = append(voided, outcome(o)+" (not repeated)")
+			r.tell(bisect.Update{Phase: bisect.Booting, Commit: b.Commit, VCPUs: b.VCPUs, Profile: b.Profile,
+				Done: true, Text: outcome(o) + ": once more to be sure"})
+			continue
+		}
 		if err == nil {
+			if o.Ending == failed.Ending {
+				voided = voided[:len(voided)-1] // it was repeated: both boots count
+			}
 			o.Voided, o.Elapsed = voided, time.Since(start)
 			r.tell(bisect.Update{Phase: bisect.Booting, Commit: b.Commit, VCPUs: b.VCPUs, Profile: b.Profile,
 				Done: true, Took: o.Elapsed, Text: outcome(o)})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -49,9 +50,13 @@ type builder struct {
 	errors map[string]error
 }
 
+func (b *builder) Key(_ context.Context, s kbuild.Spec) (string, error) {
+	return "key of " + s.Commit, nil
+}
+
 func (b *builder) Build(_ context.Context, s kbuild.Spec) (kbuild.Kernel, error) {
 	b.built = append(b.built, s.Commit)
-	return kbuild.Kernel{Key: s.Commit, Signature: s.Tree, Image: "/dev/null"}, b.errors[s.Commit]
+	return kbuild.Kernel{Key: s.Commit, Signature: s.Tree, Image: os.DevNull}, b.errors[s.Commit]
 }
 
 // launcher answers boots from a script; the last line of it repeats.
@@ -141,10 +146,11 @@ func TestObserve(t *testing.T) {
 		{"the user's fault is not tried again", list(fails(blame.User)), "", blame.User, 1},
 		{"workload failing always", list(records(proto.Record{Step: &proto.StepResult{ID: "run-0", Exit: 3}})), "",
 			blame.Workload, maxAttempts},
-		{"no boot is a finding", list(ends(vm.NoBoot, "panic")), bisect.NoBoot, 0, 1},
-		{"panic is a finding", list(ends(vm.Panicked, "oops")), bisect.Crashed, 0, 1},
-		{"hang is a finding", list(ends(vm.Hung, "")), bisect.Hung, 0, 1},
-		{"workload that never ends is a finding", list(timedOut), bisect.Hung, 0, 1},
+		{"no boot twice is a finding", list(ends(vm.NoBoot, "panic")), bisect.NoBoot, 0, 2},
+		{"panic twice is a finding", list(ends(vm.Panicked, "oops")), bisect.Crashed, 0, 2},
+		{"hang twice is a finding", list(ends(vm.Hung, "")), bisect.Hung, 0, 2},
+		{"workload that never ends is a finding", list(timedOut), bisect.Hung, 0, 2},
+		{"a stall of the host is none", list(ends(vm.Hung, ""), sound("tsc")), bisect.Completed, 0, 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -176,8 +182,8 @@ func TestObserveRepeatsNothingThatIsFinished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.launcher.boots != 2 || len(b.builder.built) != 1 {
-		t.Errorf("%d boots and %d builds over both processes, want 2 and 1", b.launcher.boots, len(b.builder.built))
+	if b.launcher.boots != 2 || len(b.journal.begun) != 3 {
+		t.Errorf("%d boots, begun %q over both processes, want 2 boots and 1 build", b.launcher.boots, b.journal.begun)
 	}
 	if again.Samples[0].Ops != first.Samples[0].Ops {
 		t.Errorf("observed %v again, want %v", again.Samples, first.Samples)

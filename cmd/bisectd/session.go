@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -140,10 +141,11 @@ func (s *session) execute(ctx context.Context) (bisect.Result, error) {
 	var result bisect.Result
 	done, err := s.run.Finished(ctx, resultEvent, "", &result)
 	if err != nil || done {
+		result.Job.Report = s.job.Report
 		return result, err
 	}
-	scratch, err := os.MkdirTemp("", "bisectd-")
-	if err != nil {
+	scratch := filepath.Join(s.run.Dir(), "scratch")
+	if err := errors.Join(os.RemoveAll(scratch), os.MkdirAll(scratch, 0o700)); err != nil { // what a killed one left
 		return result, blame.Errorf(blame.Infrastructure, "scratch directory: %w", err)
 	}
 	defer os.RemoveAll(scratch)
@@ -188,7 +190,7 @@ func (s *session) tester(ctx context.Context, scratch string) (*runner.Runner, s
 	if err != nil {
 		return nil, "", err
 	}
-	r := &runner.Runner{Job: s.job, Workload: workload, Builder: builder, Launcher: launcher, Journal: s.run,
+	r := &runner.Runner{Job: s.job, Workload: workload, Builder: builder, Launcher: launcher, Emulator: launcher.Version(), Journal: s.run,
 		Dir: scratch, Progress: s.meter.update}
 	var chosen accelerator
 	done, err := s.run.Finished(ctx, accelEvent, "", &chosen)

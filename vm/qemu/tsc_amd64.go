@@ -15,9 +15,25 @@ func rdtsc() uint64
 // lines are the same from one day to the next.
 func hostTSC() int {
 	const interval, step = 50 * time.Millisecond, 100
-	start, first := time.Now(), rdtsc()
+	start, first := together()
 	time.Sleep(interval)
-	elapsed, last := time.Since(start), rdtsc()
-	kHz := float64(last-first) / float64(elapsed.Nanoseconds()) * 1e6
+	end, last := together()
+	kHz := float64(last-first) / float64(end.Sub(start).Nanoseconds()) * 1e6
 	return int(math.Round(kHz/step)) * step
+}
+
+// together reads both clocks at one moment: readings that the scheduler tore
+// apart are made again.
+func together() (time.Time, uint64) {
+	const close, tries = 2 * time.Microsecond, 1000
+	var at time.Time
+	var counter uint64
+	for range tries {
+		before := time.Now()
+		counter = rdtsc()
+		if at = time.Now(); at.Sub(before) < close {
+			break
+		}
+	}
+	return at, counter
 }
