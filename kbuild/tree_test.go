@@ -180,6 +180,25 @@ func TestEqualKernelsHaveEqualSignatures(t *testing.T) {
 	}
 }
 
+// TestSignatureCoversTheWholeImage changes what lies around vmlinux in a
+// bzImage. The blob comes in through .incbin, unseen by ccache's depend mode:
+// it must not be served from the cache.
+func TestSignatureCoversTheWholeImage(t *testing.T) {
+	r := newRepo(t)
+	tree := newTree(t, r, nil)
+	seen := map[string]string{}
+	mustDiffer := func(name string, spec Spec) {
+		k := mustBuild(t, tree, spec)
+		if twin, ok := seen[k.Signature]; ok {
+			t.Errorf("%s and %s have one signature", name, twin)
+		}
+		seen[k.Signature] = name
+	}
+	mustDiffer("first", r.head())
+	mustDiffer("set-up code", r.commit("arch/x86/boot/setup", "code", "CODE"))
+	mustDiffer("decompressor", r.commit("arch/x86/realmode/blob", "one", "two"))
+}
+
 func TestConfigDependsOnTreeAlone(t *testing.T) {
 	r := newRepo(t)
 	tree := newTree(t, r, nil)

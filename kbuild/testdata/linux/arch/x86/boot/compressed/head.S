@@ -1,0 +1,2 @@
+	.data
+	.incbin "arch/x86/realmode/blob"
