@@ -37,6 +37,7 @@ type meter struct {
 	mu      sync.Mutex
 	name    string
 	counts  int // vCPU counts of the job
+	commits int // in the range, once that is known
 	now     bisect.Update
 	walk    bisect.Update // the last step of the walk
 	phase   bisect.Phase
@@ -162,6 +163,13 @@ func (m *meter) note(u bisect.Update) {
 	}
 }
 
+// expect tells how many commits the range has.
+func (m *meter) expect(commits int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.commits = commits
+}
+
 // compiled counts objects of the build in hand.
 func (m *meter) compiled(done, expected int) {
 	m.mu.Lock()
@@ -223,8 +231,9 @@ func (m *meter) remaining() time.Duration {
 	switch m.phase {
 	case bisect.Calibrating:
 		boots += max(0, bootsOfEnds-m.inPhase)
-		if m.walk.Left == 0 {
-			builds = bits.Len(uint(m.counts)) // the walk's length is not known yet
+		if m.walk.Left == 0 { // the walk has not begun
+			builds = bits.Len(uint(m.commits))
+			boots += builds
 		}
 	case bisect.Walking:
 		boots, builds = boots+m.walk.Steps, m.walk.Steps

@@ -68,6 +68,7 @@ func open(ctx context.Context, paths Paths, job bisect.Job, again bool, m *meter
 	if err != nil {
 		return nil, err
 	}
+	m.expect(commits.Len())
 	s := &session{job: job, commits: commits, store: store, meter: m, paths: paths}
 	if err := s.begin(ctx, again); err != nil {
 		store.Close()
