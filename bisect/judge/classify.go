@@ -118,7 +118,8 @@ func settingsMoved(old, new bisect.Observations) []string {
 	var why []string
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if after[name] != before[name] {
-			why = append(why, fmt.Sprintf("the run's environment differs: %s is %q instead of %q", name, after[name], before[name]))
+			why = append(why, fmt.Sprintf("the run's environment differs: %s is %q instead of %q",
+				name, after[name], before[name]))
 		}
 	}
 	return why
@@ -143,7 +144,7 @@ func settings(obs bisect.Observations) map[string]string {
 // work on both sides, or nothing.
 func (j *Judge) unmeasured(f bisect.Finding, e bisect.Evidence) string {
 	for _, m := range f.Markers {
-		if j.related(m.Name) && m.Old.Measured && m.New.Measured && !(m.Old.Clear && m.New.Clear) {
+		if j.related(m.Name) && m.Old.Measured && m.New.Measured && (!m.Old.Clear || !m.New.Clear) {
 			return m.Name + " is not clear: " + m.Old.Detail + " and " + m.New.Detail
 		}
 	}

@@ -159,7 +159,8 @@ func describeInvariant(i workloads.Invariant) string {
 	if !measured(i) {
 		return fmt.Sprintf("%s (%s)", i.Result, i.Detail)
 	}
-	return fmt.Sprintf("%s: %s, bound %s", i.Result, workloads.Quantity(i.Value, i.Unit), workloads.Quantity(i.Bound, i.Unit))
+	return fmt.Sprintf("%s: %s, bound %s", i.Result,
+		workloads.Quantity(i.Value, i.Unit), workloads.Quantity(i.Bound, i.Unit))
 }
 
 func describeMarker(m workloads.Marker) string {

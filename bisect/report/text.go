@@ -104,7 +104,8 @@ func sees(r bisect.Result) []string {
 	}
 	if f := decisive(r); f != nil && f.Shift.Decision == bisect.Moved {
 		seen = append(seen, fmt.Sprintf("%s goes from %s to %s, %s being better.", f.Shift.Metric,
-			workloads.Quantity(f.Shift.Old.Mean, f.Shift.Unit), workloads.Quantity(f.Shift.New.Mean, f.Shift.Unit), f.Shift.Better))
+			workloads.Quantity(f.Shift.Old.Mean, f.Shift.Unit),
+			workloads.Quantity(f.Shift.New.Mean, f.Shift.Unit), f.Shift.Better))
 	}
 	if r.Class == bisect.NotReproduced && len(seen) == 0 {
 		seen = append(seen, "Nothing: the results are the same on both sides.")

@@ -153,7 +153,8 @@ func (c *demoCmd) conclude(out io.Writer, answers []demoAnswer) error {
 	right := 0
 	for _, a := range answers {
 		if err := say(out, "%-22s %-18s %-13.12s %-18s %-13.12s %6d %6d %6d %8.0f\n",
-			a.Job, a.Planted.Class, a.Planted.Commit, a.Found.Class, a.Found.Commit, a.Builds, a.Reused, a.Boots, a.Seconds); err != nil {
+			a.Job, a.Planted.Class, a.Planted.Commit, a.Found.Class, a.Found.Commit,
+			a.Builds, a.Reused, a.Boots, a.Seconds); err != nil {
 			return err
 		}
 		total.Builds, total.Reused, total.Boots = total.Builds+a.Builds, total.Reused+a.Reused, total.Boots+a.Boots

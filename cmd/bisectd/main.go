@@ -62,7 +62,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 func run(args []string, stdout, stderr io.Writer) int {
 	var c cli
-	parser, err := kong.New(&c, kong.Name("bisectd"), kong.Description(description), kong.Vars(defaults()),
+	parser, err := kong.New(&c, kong.Name("bisectd"), kong.Description(description), defaults(),
 		kong.Writers(stdout, stderr), kong.BindTo(stdout, new(io.Writer)), kong.UsageOnError())
 	if err != nil {
 		return fail(stderr, err)

@@ -64,7 +64,8 @@ func (p *pace) mean() time.Duration {
 }
 
 func newMeter(out *os.File, job bisect.Job) *meter {
-	m := &meter{out: out, log: zap.NewNop(), start: time.Now(), since: time.Now(), name: job.Name, counts: len(job.Machine.VCPUs)}
+	m := &meter{out: out, log: zap.NewNop(), start: time.Now(), since: time.Now(),
+		name: job.Name, counts: len(job.Machine.VCPUs)}
 	if !term.IsTerminal(int(out.Fd())) {
 		return m
 	}

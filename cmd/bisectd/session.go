@@ -191,8 +191,8 @@ func (s *session) tester(ctx context.Context, scratch string) (*runner.Runner, s
 	if err != nil {
 		return nil, "", err
 	}
-	r := &runner.Runner{Job: s.job, Workload: workload, Builder: builder, Launcher: launcher, Emulator: launcher.Version(), Journal: s.run,
-		Dir: scratch, Progress: s.meter.update}
+	r := &runner.Runner{Job: s.job, Workload: workload, Builder: builder, Launcher: launcher,
+		Emulator: launcher.Version(), Journal: s.run, Dir: scratch, Progress: s.meter.update}
 	var chosen accelerator
 	done, err := s.run.Finished(ctx, accelEvent, "", &chosen)
 	if err != nil {

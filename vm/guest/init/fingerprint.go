@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,9 +144,6 @@ func median(loop func() float64) float64 {
 	return results[len(results)/2]
 }
 
-// sink keeps the compiler from dropping the spin loop.
-var sink uint64
-
 // spin returns the nanoseconds of one round of a loop that only computes: a
 // xorshift generator (Marsaglia 2003), each step of which waits for the last.
 func spin() float64 {
@@ -158,7 +156,7 @@ func spin() float64 {
 		x ^= x << 17
 	}
 	elapsed := time.Since(start)
-	sink = x
+	runtime.KeepAlive(x) // or the compiler drops the loop
 	return float64(elapsed.Nanoseconds()) / rounds
 }
 
