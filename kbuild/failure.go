@@ -30,7 +30,8 @@ const contextLines = 24
 // error:"), as ("Error:"), ld, modpost ("ERROR:"), objtool, kconfig and make.
 var (
 	causes = regexp.MustCompile(`(?:^|[\s:])(?:fatal )?error: |: (?:Fatal error|Error): |^ERROR: ` +
-		`|undefined reference to |multiple definition of |^(?:\S*/)?(?:\S+-)?ld(?:\.bfd|\.lld|\.gold)?: .*(?:cannot|failed|undefined|discarded)` +
+		`|undefined reference to |multiple definition of ` +
+		`|^(?:\S*/)?(?:\S+-)?ld(?:\.bfd|\.lld|\.gold)?: .*(?:cannot|failed|undefined|discarded)` +
 		`|\*\*\* [^\[\s].*|^\S+:\d+: .*(?:syntax error|can't open file|unknown statement|invalid statement)` +
 		`|[Ss]egmentation fault|^FAILED`)
 	targets   = regexp.MustCompile(`\*\*\* \[.*\] `)
