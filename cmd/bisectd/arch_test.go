@@ -62,6 +62,7 @@ var imports = map[string][]string{
 var testImports = map[string][]string{
 	"bisect":                    {"bisect/history", "bisect/judge", "workloads/probes"},
 	"kbuild":                    {"configs"},
+	"bisect/runner":             {"vm/initramfs", "vm/qemu", "workloads/stressng"},
 	"vm/qemu":                   {"vm/guest", "vm/initramfs"},
 	"cmd/bisectd/internal/demo": {"configs", "workloads"},
 }
