@@ -64,7 +64,8 @@ func (r *Runner) pack(p bisect.Profile) (payload, error) {
 	for _, s := range steps {
 		load.timeout += time.Duration(s.Timeout) * time.Millisecond
 	}
-	job := proto.Job{Version: proto.Version, ID: r.Job.Name + "/" + string(p), Steps: steps}
+	job := proto.Job{Version: proto.Version, ID: r.Job.Name + "/" + string(p), Steps: steps,
+		Settle: p == bisect.MetricBoot}
 	files, err := r.files()
 	if err != nil {
 		return load, err

@@ -94,7 +94,9 @@ func (a *agent) work() error {
 	if jobErr != nil || len(a.job.Steps) == 0 {
 		return jobErr
 	}
-	settle()
+	if a.job.Settle {
+		settle()
+	}
 	if err := a.environment(); err != nil {
 		return err
 	}

@@ -26,6 +26,9 @@ type Job struct {
 	Version int    `json:"version"`
 	ID      string `json:"id"` // echoed in Hello and End: proves which job answered
 	Steps   []Step `json:"steps"`
+	// Settle has the agent wait first until the kernel has its final clock
+	// source, about a second after boot: for steps that are timed.
+	Settle bool `json:"settle,omitempty"`
 }
 
 // Step is one program to execute.
