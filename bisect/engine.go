@@ -9,11 +9,11 @@ import (
 )
 
 // Boots made at the ends, at the final pair and at a commit of a metric walk.
-// Three boots a side are the fewest that give a spread; twelve bound the bill
+// Three boots a side are the fewest that give a spread; twenty bound the bill
 // of a metric that never becomes clear.
 const (
 	minBoots = 3
-	maxBoots = 12
+	maxBoots = 20
 	// maxReopened bounds how often a fresh boot may contradict the walk.
 	maxReopened = 4
 	// freshOrdinal starts the ordinals of the confirmation, so that its boots
