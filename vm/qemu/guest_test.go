@@ -102,7 +102,7 @@ func initrd(t testing.TB, steps ...proto.Step) string {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	job := proto.Job{Version: proto.Version, ID: t.Name(), Steps: steps}
+	job := proto.Job{Version: proto.Version, ID: t.Name(), Settle: true, Steps: steps}
 	slices.SortFunc(files, func(a, b initramfs.File) int { return strings.Compare(a.Path, b.Path) })
 	files = slices.CompactFunc(files, func(a, b initramfs.File) bool { return a.Path == b.Path })
 	if err := guest.Initramfs(f, init, job, files); err != nil {
