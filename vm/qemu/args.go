@@ -34,6 +34,7 @@ func arguments(cfg vm.Config, ch channels, tscKHz int) []string {
 	args = append(args,
 		"-m", strconv.Itoa(cfg.MemoryMiB),
 		"-smp", strconv.Itoa(cfg.VCPUs),
+		"-bios", firmware,
 		"-kernel", cfg.Image,
 		"-initrd", cfg.Initrd,
 		"-append", strings.Join(kernelParameters(cfg, tscKHz), " "),
@@ -73,6 +74,9 @@ func kernelParameters(cfg vm.Config, tscKHz int) []string {
 		"reboot=t",
 		"nokaslr",
 		"no_timer_check",
+		// Where the power-management timer is, which only ACPI would say: the
+		// local APIC timer is calibrated against it (q35 has it at PMBASE + 8).
+		"pmtmr=0x608",
 		"nowatchdog", // it owns a timer on each CPU; hangs are found from outside
 		"random.trust_cpu=on",
 		"cryptomgr.notests", "raid=noautodetect", "i8042.noaux", "i8042.nokbd",

@@ -2,7 +2,9 @@ package qemu
 
 import (
 	"context"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -11,6 +13,11 @@ import (
 
 // program is what emulates a PC.
 const program = "qemu-system-x86_64"
+
+// firmware starts kernels and does nothing else. Its MP table lists every
+// processor of a socket; SeaBIOS's only the first, and leaves the others to
+// ACPI, which our kernels are built without.
+const firmware = "qboot.rom"
 
 // Launcher runs boots with one QEMU binary. It implements vm.Launcher and may
 // be used by several goroutines.
@@ -33,7 +40,25 @@ func Find(ctx context.Context) (*Launcher, error) {
 	if err != nil {
 		return nil, blame.Errorf(blame.Infrastructure, "%s -version: %w", path, err)
 	}
+	dirs, err := exec.CommandContext(ctx, path, "-L", "help").Output()
+	if err != nil {
+		return nil, blame.Errorf(blame.Infrastructure, "%s -L help: %w", path, err)
+	}
+	if err := findFirmware(strings.Fields(string(dirs))); err != nil {
+		return nil, err
+	}
 	return &Launcher{path: path, version: parseVersion(string(out)), tscKHz: hostTSC()}, nil
+}
+
+// findFirmware looks for the firmware where QEMU will.
+func findFirmware(dirs []string) error {
+	for _, dir := range dirs {
+		if _, err := os.Stat(filepath.Join(dir, firmware)); err == nil {
+			return nil
+		}
+	}
+	return blame.Errorf(blame.User, "%s lacks its firmware %s (Debian package qemu-system-data; looked in %s)",
+		program, firmware, strings.Join(dirs, ", "))
 }
 
 // parseVersion takes the version out of "QEMU emulator version 7.2.22 (...)",
