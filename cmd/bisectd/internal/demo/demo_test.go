@@ -189,6 +189,11 @@ func TestContentMakesTheKey(t *testing.T) {
 	if err != nil || patched.Reused || patched.Dir == first.Dir {
 		t.Errorf("other patch: %+v, %v", patched, err)
 	}
+	jobs := overlay(t, "series.yaml", func(s string) string { return strings.Replace(s, "late_ns", "early_ns", 1) })
+	measured, err := Repository(t.Context(), dir, archive, jobs, nil)
+	if err != nil || !measured.Reused || measured.Dir != first.Dir {
+		t.Errorf("another metric: %+v, %v", measured, err)
+	}
 	other := pack(t, append(entries, tar.Header{Name: "linux-test/c.c", Typeflag: tar.TypeReg, Mode: 0o644}))
 	grown, err := Repository(t.Context(), dir, other, testdata(), nil)
 	if err != nil || grown.Reused || grown.Dir == first.Dir {
