@@ -50,10 +50,12 @@ func (l *Launcher) Run(ctx context.Context, cfg vm.Config) (vm.Outcome, error) {
 		p.kill()
 		return b.outcome, blame.Errorf(blame.Infrastructure, "vm: %w", err)
 	}
+	// Whatever is being waited for ends with QEMU.
+	defer context.AfterFunc(ctx, b.kill)()
 	b.follow(ctx)
 	b.finish()
-	if b.cancelled {
-		return b.outcome, ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return b.outcome, err
 	}
 	return b.outcome, b.classify()
 }
@@ -70,7 +72,6 @@ type boot struct {
 	hello, end *proto.Record
 	late       bool   // a deadline passed
 	status     string // QEMU's run state at that time
-	cancelled  bool
 }
 
 // follow takes what the readers bring until QEMU has exited or has been
@@ -82,7 +83,6 @@ func (b *boot) follow(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			b.cancelled = true
 			b.kill()
 			return
 		case r, open := <-records:

@@ -14,11 +14,17 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"bisectd/blame"
 )
 
 // killGrace is what a process group gets between SIGTERM and SIGKILL. make
 // needs some of it to delete the targets it was writing.
 const killGrace = 500 * time.Millisecond
+
+// limit is how long a command may run: far longer than any build of a kernel
+// takes. What is still there then hangs, and would hold up a night.
+const limit = 6 * time.Hour
 
 // Command is how a command is run: in a process group of its own, which ends
 // with the context, and whose leader gets SIGTERM should this process be
@@ -47,8 +53,12 @@ func Environment(extra ...string) []string {
 }
 
 // Run runs the command to its end. Where ctx ends first, the error is that of
-// ctx and no process of the group is left.
+// ctx and no process of the group is left. A command that runs for hours is
+// ended in the same way, and is blamed on the infrastructure.
 func (c Command) Run(ctx context.Context, name string, args ...string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit,
+		blame.Errorf(blame.Infrastructure, "%s is still running after %v", name, limit))
+	defer cancel()
 	// The parent death signal is sent when the thread that forked ends, not
 	// the process: prctl(2), PR_SET_PDEATHSIG.
 	runtime.LockOSThread()
