@@ -1,24 +1,23 @@
 package bisect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 
 	"bisectd/blame"
 )
 
-// Boots made at the ends, at the final pair and at a commit of a metric walk.
-// Three boots a side are the fewest that give a spread; twenty bound the bill
-// of a metric that never becomes clear.
 const (
-	minBoots = 3
-	maxBoots = 20
 	// maxReopened bounds how often a fresh boot may contradict the walk.
 	maxReopened = 4
-	// freshOrdinal starts the ordinals of the confirmation, so that its boots
-	// are never those of the walk.
-	freshOrdinal = 100
+	// maxChanges bounds how many changes of one range are looked for.
+	maxChanges = 4
+	// leastShare is the part of the ends' shift that is worth another walk.
+	leastShare = 0.2
 )
 
 // Tester makes observations. It answers from its journal what it has observed
@@ -30,8 +29,10 @@ type Tester interface {
 }
 
 // Engine runs one job: it calibrates the ends, walks the range, confirms the
-// final pair with fresh boots and has the change classified. Every decision is
-// a function of the observations, so that replaying them repeats it.
+// final pair with fresh boots and has the change classified. Where the pair
+// does not make up the whole difference of the ends, it goes on in the parts
+// that are left. Every decision is a function of the observations, so that
+// replaying them repeats it.
 type Engine struct {
 	Job      Job
 	Range    Range
@@ -41,69 +42,112 @@ type Engine struct {
 
 	result   Result
 	observed map[bootID]Observation
-	ends     pair     // observations of the ends at the count of the walk
 	vcpus    int      // the count of the walk
 	also     []string // what walks found that did not move the metric
+
+	unmeasured int // commits in a row
 }
 
-type bootID struct {
-	commit  string
-	vcpus   int
-	profile Profile
-	ordinal int
+// segment is a part of the range with a difference between its ends.
+type segment struct {
+	old, new Commit
+	ends     pair
+	shift    Shift              // of the ends
+	known    map[string]Verdict // what confines a walk to the segment
+	from     int                // ordinal of the first boots of the ends
+	pool     pair               // boots of placed commits, which are as good as the ends'
+	host     sentinel
 }
 
-// pair holds the observations of two commits.
-type pair struct{ old, new Observations }
+// whole is the segment between the ends of the job.
+func (e *Engine) whole() *segment {
+	return &segment{old: e.result.Good, new: e.result.Bad, known: map[string]Verdict{}}
+}
 
 // Run answers the job.
 func (e *Engine) Run(ctx context.Context) (Result, error) {
-	e.observed = map[bootID]Observation{}
-	e.result = Result{Job: e.Job, Good: e.Range.Good()[0], Bad: e.Range.Bad(), Commits: e.Range.Len()}
-	guides, err := e.calibrate(ctx)
+	e.begin()
+	s, guides, err := e.calibrate(ctx)
 	if err != nil {
 		return e.result, err
 	}
 	if len(guides) == 0 {
-		return e.unseparated(), nil
+		return e.unseparated(s), nil
 	}
-	for i, guide := range guides {
-		last := i == len(guides)-1
-		done, err := e.pursue(ctx, guide, last)
-		if err != nil || done {
-			return e.result, err
+	rest, err := e.search(ctx, s, guides)
+	for err == nil && len(rest) > 0 && len(e.result.Changes) < maxChanges {
+		var more []*segment
+		if more, err = e.further(ctx, rest[0]); err == nil {
+			rest = append(rest[1:], more...)
+		} else if why := e.unmeasurable(ctx, err); why != "" { // what is confirmed stays so
+			e.also, rest, err = append(e.also, why), rest[1:], nil
 		}
 	}
-	return e.result, nil
+	e.conclude()
+	return e.result, err
+}
+
+func (e *Engine) begin() {
+	e.observed = map[bootID]Observation{}
+	e.result = Result{Job: e.Job, Good: e.Range.Good()[0], Bad: e.Range.Bad(), Commits: e.Range.Len()}
+}
+
+// search walks on one guide after the other until one leads to a change, and
+// returns the parts of the segment in which another one is left.
+func (e *Engine) search(ctx context.Context, s *segment, guides []Signal) ([]*segment, error) {
+	for i, guide := range guides {
+		last := i == len(guides)-1
+		rest, done, err := e.pursue(ctx, s, guide, last)
+		if err != nil || done {
+			return rest, err
+		}
+	}
+	return nil, nil
 }
 
 // pursue walks on one signal and confirms what it finds. It reports false
 // when the job's metric does not move there, so that the next signal is due.
-func (e *Engine) pursue(ctx context.Context, guide Signal, last bool) (bool, error) {
+func (e *Engine) pursue(ctx context.Context, s *segment, guide Signal, last bool) ([]*segment, bool, error) {
 	e.result.Guide, e.result.Suspects = &guide, nil
-	verdicts := map[string]Verdict{}
+	s.pool = pair{}
+	if err := e.anchor(ctx, s, guide); err != nil {
+		return nil, false, err
+	}
+	if why := e.Judge.Hopeless(guide, s.ends.old, s.ends.new); why != "" {
+		e.inconclusive(why)
+		return nil, last, nil
+	}
+	verdicts := maps.Clone(s.known)
 	for range maxReopened {
-		step, err := e.walk(ctx, guide, verdicts)
+		step, steady, err := e.walk(ctx, s, guide, verdicts)
 		if err != nil {
-			return false, err
+			return nil, false, err
+		}
+		if !steady {
+			e.inconclusive(unsteady)
+			return nil, last, nil
 		}
 		if why := open(step, guide); why != "" {
 			e.result.Suspects = step.Suspects
 			e.inconclusive(why)
-			return last, nil
+			return nil, last, nil
 		}
 		first := step.Suspects[0]
 		parent, ok := e.Range.Commit(first.Parents[0])
 		if !ok {
-			return false, fmt.Errorf("%s: its first parent %s is unknown", first, first.Parents[0])
+			return nil, false, fmt.Errorf("%s: its first parent %s is unknown", first, first.Parents[0])
 		}
-		outcome, err := e.confirm(ctx, guide, parent, first, verdicts)
+		found, err := e.confirm(ctx, s, guide, parent, first, verdicts)
 		if err != nil {
-			return false, err
+			return nil, false, err
 		}
-		switch outcome {
+		switch found.confirmation {
 		case confirmed:
-			return true, nil
+			e.result.Changes = append(e.result.Changes, found.Found)
+			if !e.accounts(s, guide, found.shift) { // a broken promise, but not why the metric moved
+				return nil, last, nil
+			}
+			return e.remainder(s, found), true, nil
 		case elsewhere:
 			e.also = append(e.also, fmt.Sprintf("%s is another change of this range: %s %s -> %s", first, guide.Name,
 				guide.Old, guide.New))
@@ -111,12 +155,12 @@ func (e *Engine) pursue(ctx context.Context, guide Signal, last bool) (bool, err
 				e.inconclusive(fmt.Sprintf("%s moves the signal %s but not %s, and no other signal is left to walk on",
 					first, guide.Name, e.Job.Judge.Metric))
 			}
-			return last, nil
+			return nil, last, nil
 		case contradicted:
 		}
 	}
 	e.inconclusive(fmt.Sprintf("fresh boots contradicted the walk on %s %d times", guide.Name, maxReopened))
-	return last, nil
+	return nil, last, nil
 }
 
 // open says why a finished walk has named no pair, or nothing.
@@ -133,101 +177,111 @@ func open(step Step, guide Signal) string {
 	return ""
 }
 
-// observe asks the tester once for each boot.
-func (e *Engine) observe(ctx context.Context, b Boot) (Observation, error) {
-	id := bootID{b.Commit.ID, b.VCPUs, b.Profile, b.Ordinal}
-	if o, ok := e.observed[id]; ok {
-		return o, nil
+// remainder returns the parts before and behind a change in which the metric
+// still has a good part of its way to go.
+func (e *Engine) remainder(s *segment, f outcome) []*segment {
+	if s.shift.Decision != Moved || f.Share == 0 {
+		return nil
 	}
-	o, err := e.Tester.Observe(ctx, b)
+	before, behind := maps.Clone(s.known), maps.Clone(s.known)
+	before[f.Parent.ID], behind[f.FirstNew.ID] = New, Old
+	var rest []*segment
+	for _, part := range []*segment{
+		{old: s.old, new: f.Parent, known: before, ends: pair{s.ends.old, f.boots.old}},
+		{old: f.FirstNew, new: s.new, known: behind, ends: pair{f.boots.new, s.ends.new}},
+	} {
+		part.from = furtherOrdinal
+		here := e.Judge.Shift(part.ends.old, part.ends.new)
+		if part.old.ID != part.new.ID && here.Decision == Moved && math.Abs(e.share(here)) >= leastShare {
+			rest = append(rest, part)
+		}
+	}
+	return rest
+}
+
+// further measures a part of the range anew and searches it where its ends
+// differ in fresh boots, too.
+func (e *Engine) further(ctx context.Context, s *segment) ([]*segment, error) {
+	e.Progress.tell(Update{Phase: Calibrating, VCPUs: e.vcpus,
+		Text: fmt.Sprintf("the metric also moves between %s and %s", s.old.Short(), s.new.Short())})
+	var err error
+	if s.ends, s.shift, err = e.measure(ctx, s.old, s.new, e.vcpus, ProbeBoot, s.from); err != nil {
+		return nil, err
+	}
+	if s.shift.Decision != Moved {
+		return nil, nil
+	}
+	found := len(e.result.Changes)
+	signals, err := e.signals(ctx, s)
 	if err != nil {
-		return Observation{}, err
+		return nil, err
 	}
-	e.observed[id] = o
-	return o, nil
+	rest, err := e.search(ctx, s, relevant(signals, s.shift.Decision))
+	if len(e.result.Changes) == found {
+		e.also = append(e.also, fmt.Sprintf("%s also moves between %s and %s, which could not be placed",
+			e.Job.Judge.Metric, s.old.Short(), s.new.Short()))
+	}
+	return rest, err
+}
+
+// conclude puts the change first that answers the job: a regression before
+// anything else, then the largest share.
+func (e *Engine) conclude() {
+	if len(e.result.Changes) == 0 {
+		return
+	}
+	slices.SortStableFunc(e.result.Changes, func(a, b Found) int {
+		if x, y := a.Class == Regression, b.Class == Regression; x != y {
+			return map[bool]int{true: -1, false: 1}[x]
+		}
+		return cmp.Compare(math.Abs(b.Share), math.Abs(a.Share))
+	})
+	main := e.result.Changes[0]
+	e.result.FirstNew, e.result.Parent, e.result.Findings = &main.FirstNew, &main.Parent, main.Findings
+	e.result.Guide, e.result.Suspects = &main.Guide, nil
+	e.result.Class, e.result.Reasons = main.Class, append(slices.Clone(main.Reasons), e.also...)
 }
 
 // calibrate measures both ends at the lowest vCPU count that separates them
 // and returns the signals to walk on.
-func (e *Engine) calibrate(ctx context.Context) ([]Signal, error) {
+func (e *Engine) calibrate(ctx context.Context) (*segment, []Signal, error) {
+	s := e.whole()
 	for _, n := range e.Job.Machine.VCPUs {
 		e.Progress.tell(Update{Phase: Calibrating, VCPUs: n})
-		ends, shift, err := e.measure(ctx, e.result.Good, e.result.Bad, n, ProbeBoot, 0)
-		if err != nil {
-			return nil, err
+		e.vcpus = n
+		var err error
+		if s.ends, s.shift, err = e.measure(ctx, s.old, s.new, n, ProbeBoot, 0); err != nil {
+			return nil, nil, err
 		}
-		if err := e.usable(ends); err != nil {
-			return nil, err
+		if err := e.usable(s.ends); err != nil {
+			return nil, nil, err
 		}
-		e.result.Ends = append(e.result.Ends, shift)
+		e.result.Ends = append(e.result.Ends, s.shift)
 		e.result.EndVCPUs = append(e.result.EndVCPUs, n)
-		e.ends, e.vcpus = ends, n
-		signals := e.Judge.Signals(ends.old, ends.new)
+		signals, err := e.signals(ctx, s)
+		if err != nil {
+			return nil, nil, err
+		}
 		e.describeEnds(signals)
-		if guides := relevant(signals, shift.Decision); len(guides) > 0 {
-			return guides, nil
+		if guides := relevant(signals, s.shift.Decision); len(guides) > 0 {
+			return s, guides, nil
 		}
 	}
-	return nil, nil
+	return s, nil, nil
 }
 
-// measure boots old and new alternately: one boot of the profile lead each,
-// then metric boots until the shift is clear or maxBoots are made. A side
-// that does not complete is not booted again and again.
-func (e *Engine) measure(ctx context.Context, old, new Commit, vcpus int, lead Profile, from int) (pair, Shift, error) {
-	var p pair
-	shift := e.Judge.Shift(nil, nil)
-	both := func(profile Profile, ordinal int) error {
-		sides := []struct {
-			commit Commit
-			into   *Observations
-		}{{old, &p.old}, {new, &p.new}}
-		if ordinal%2 == 1 { // ABBA order: a drift of the host falls on both sides alike
-			slices.Reverse(sides)
-		}
-		for _, side := range sides {
-			o, err := e.observe(ctx, Boot{Commit: side.commit, VCPUs: vcpus, Profile: profile, Ordinal: ordinal})
-			if err != nil {
-				return err
-			}
-			*side.into = append(*side.into, o)
-		}
-		return nil
+// signals lists what separates the ends. A broken promise seen in one boot may
+// be a stall of the host: it has to be seen again before a walk goes on it.
+func (e *Engine) signals(ctx context.Context, s *segment) ([]Signal, error) {
+	signals := e.Judge.Signals(s.ends.old, s.ends.new)
+	seen := s.ends.new.of(ProbeBoot)
+	if seen > 1 || !slices.ContainsFunc(signals, func(g Signal) bool { return g.Kind == InvariantSignal }) {
+		return signals, nil
 	}
-	failed := func() bool { return !p.old.completed() || !p.new.completed() }
-	for i := range minBoots { // a failure seen once is no signal yet
-		if err := both(lead, from+i); err != nil {
-			return p, shift, err
-		}
-		if !failed() {
-			break
-		}
+	if err := e.both(ctx, &s.ends, s.old, s.new, e.vcpus, ProbeBoot, s.from+seen); err != nil {
+		return nil, err
 	}
-	for i := 0; i < maxBoots && !p.old.failed(lead) && !p.new.failed(lead); i++ {
-		if err := both(MetricBoot, from+i); err != nil {
-			return p, shift, err
-		}
-		shift = e.Judge.Shift(p.old, p.new)
-		if i+1 >= minBoots && (failed() || shift.Decision != Unclear) {
-			break
-		}
-	}
-	return p, shift, nil
-}
-
-// failed tells whether a boot of the profile did not come to its end.
-func (o Observations) failed(profile Profile) bool {
-	return slices.ContainsFunc(o, func(b Observation) bool { return b.Profile == profile && b.Ending != Completed })
-}
-
-// completed tells whether every boot came to its end.
-func (o Observations) completed() bool {
-	for _, b := range o {
-		if b.Ending != Completed {
-			return false
-		}
-	}
-	return true
+	return e.Judge.Signals(s.ends.old, s.ends.new), nil
 }
 
 // usable refuses ends that cannot anchor a walk.
@@ -273,7 +327,7 @@ func (e *Engine) describeEnds(signals []Signal) {
 
 // unseparated ends a run whose ends show no difference to walk on. Ends that
 // are too noisy to tell are not ends that do not differ.
-func (e *Engine) unseparated() Result {
+func (e *Engine) unseparated(last *segment) Result {
 	e.result.Class = NotReproduced
 	for i, s := range e.result.Ends {
 		if s.Decision != Same {
@@ -283,7 +337,7 @@ func (e *Engine) unseparated() Result {
 			"at %d vCPU, %s of the ends: %s (%+.1f %%, 95 %% interval %+.1f to %+.1f, %d and %d boots)", e.result.EndVCPUs[i],
 			s.Metric, s.Decision, 100*s.Effect, 100*s.Low, 100*s.High, len(s.Old.Boots), len(s.New.Boots)))
 	}
-	for _, o := range slices.Concat(e.ends.old, e.ends.new) {
+	for _, o := range slices.Concat(last.ends.old, last.ends.new) {
 		if o.Ending != Completed {
 			e.inconclusive(fmt.Sprintf("%s failed in some of its boots only: %s: %s", o.Commit, o.Ending, o.Detail))
 		}

@@ -40,6 +40,10 @@ type Result struct {
 	// more than one is left.
 	Suspects []Commit `json:"suspects,omitempty"`
 
+	// Changes are all that were found and confirmed, the one with the largest
+	// share first: FirstNew, Parent, Class, Reasons, Guide and Findings are its.
+	Changes []Found `json:"changes,omitempty"`
+
 	Class   Class    `json:"class"`
 	Reasons []string `json:"reasons"`         // plain sentences, strongest first
 	Guide   *Signal  `json:"guide,omitempty"` // what the walk went on
@@ -56,6 +60,19 @@ type Result struct {
 	Boots   int           `json:"boots"`
 	Voided  int           `json:"voided"` // boots thrown away by the fingerprint gate
 	Elapsed time.Duration `json:"elapsed"`
+}
+
+// Found is one change of the range: two neighbouring commits that differ.
+type Found struct {
+	FirstNew Commit    `json:"first_new"`
+	Parent   Commit    `json:"parent"`
+	Class    Class     `json:"class"`
+	Reasons  []string  `json:"reasons"`
+	Guide    Signal    `json:"guide"`
+	Findings []Finding `json:"findings"`
+	// Share is the part of the ends' shift of the metric that this change
+	// makes up, on the logarithmic scale; 0 where the ends do not differ in it.
+	Share float64 `json:"share"`
 }
 
 // Test is the judgement of one commit in the walk.

@@ -68,14 +68,31 @@ type Observations []Observation
 type Judge interface {
 	// Signals lists what separates the ends, cheapest first.
 	Signals(old, new Observations) []Signal
-	// Place says on which side of s one commit stands, given the ends, and
-	// what was seen. Unknown asks for another boot.
-	Place(s Signal, old, new, commit Observations) (Verdict, string)
+	// Anchored tells whether the ends are known well enough to walk on s;
+	// if not, both are booted once more.
+	Anchored(s Signal, old, new Observations) bool
+	// Hopeless says why no walk on s can be afforded, once the ends are
+	// anchored, or nothing.
+	Hopeless(s Signal, old, new Observations) string
+	// Place says on which side of s one commit stands, given the ends.
+	Place(s Signal, old, new, commit Observations) Placement
+	// Drifted tells whether later boots of the ends say that the host is not
+	// as fast as it was.
+	Drifted(old, new, oldNow, newNow Observations) bool
 	// Shift compares the job's metric.
 	Shift(old, new Observations) Shift
 	// Classify names the change between the two commits of the final pair
 	// at one vCPU count.
 	Classify(Evidence) Finding
+}
+
+// Placement is where one commit stands.
+type Placement struct {
+	Verdict Verdict // Unknown asks for another boot
+	Detail  string  // what was seen
+	// Between says of a New commit that it is at a level of its own: behind
+	// it the metric moves once more.
+	Between bool
 }
 
 // Evidence is all that was observed at the final pair at one vCPU count.

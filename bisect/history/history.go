@@ -60,45 +60,64 @@ func Open(ctx context.Context, repo string, good []string, bad string) (*Range, 
 	return load(ctx, src, nodes, e.goodIDs)
 }
 
+// New returns the range of commits, parents first and the bad one last, which
+// the good ones do not reach. A parent that is not among them is unknown to
+// the range.
+func New(good, commits []bisect.Commit) *Range {
+	r := &Range{
+		good:    good,
+		commits: commits,
+		parents: make([][]int32, len(commits)),
+		index:   make(map[string]int32, len(commits)),
+		outside: map[string]bisect.Commit{},
+	}
+	for i, c := range commits {
+		r.index[c.ID] = int32(i)
+		for _, p := range c.Parents {
+			if k, ok := r.index[p]; ok {
+				r.parents[i] = append(r.parents[i], k)
+			}
+		}
+	}
+	for _, c := range good {
+		r.outside[c.ID] = c
+	}
+	return r
+}
+
 // load reads the metadata of the range's commits. It is read whole and at
 // once: a walk that has begun then needs the repository for nothing.
 func load(ctx context.Context, src *reader, nodes []node, goodIDs []string) (*Range, error) {
 	slices.Reverse(nodes) // rev-list prints children first
-	r := &Range{
-		parents: make([][]int32, len(nodes)),
-		index:   make(map[string]int32, len(nodes)),
-		outside: map[string]bisect.Commit{},
-	}
 	ids := make([]string, len(nodes))
+	inside := make(map[string]bool, len(nodes))
 	for i, n := range nodes {
-		ids[i] = n.id
-		r.index[n.id] = int32(i)
+		ids[i], inside[n.id] = n.id, true
 	}
 	known := slices.Clone(goodIDs)
-	for i, n := range nodes {
+	for _, n := range nodes {
 		for _, p := range n.parents {
-			if k, ok := r.index[p]; ok {
-				r.parents[i] = append(r.parents[i], k)
-			} else {
+			if !inside[p] {
 				known = append(known, p)
 			}
 		}
 	}
 	slices.Sort(known)
 
-	var err error
-	if r.commits, err = src.commits(ctx, ids); err != nil {
+	commits, err := src.commits(ctx, ids)
+	if err != nil {
 		return nil, err
 	}
 	for i, n := range nodes {
 		if len(n.parents) > 0 {
-			r.commits[i].Parents = n.parents
+			commits[i].Parents = n.parents
 		}
 	}
 	outside, err := src.commits(ctx, slices.Compact(known))
 	if err != nil {
 		return nil, err
 	}
+	r := New(nil, commits)
 	for _, c := range outside {
 		r.outside[c.ID] = c
 	}

@@ -6,7 +6,6 @@ package judge
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -56,63 +55,15 @@ func (j *Judge) related(check string) bool {
 	return slices.ContainsFunc(j.Exercises, func(prefix string) bool { return strings.HasPrefix(check, prefix) })
 }
 
-// crash finds a bad end that fails where the good one completes. One failure
-// could be the host's doing: every boot must have ended alike.
-func crash(old, new bisect.Observations) (bisect.Signal, bool) {
-	failed := failures(new)
-	if len(failures(old)) > 0 || len(failed) == 0 {
-		return bisect.Signal{}, false
-	}
-	first := failed[0]
-	for _, o := range new {
-		if o.Profile == first.Profile && o.Ending != first.Ending {
-			return bisect.Signal{}, false
-		}
-	}
-	return bisect.Signal{Kind: bisect.CrashSignal, Name: string(first.Ending), Profile: first.Profile,
-		Old: string(bisect.Completed), New: string(first.Ending) + ": " + first.Detail, Related: true}, true
-}
-
-func failures(obs bisect.Observations) bisect.Observations {
-	return slices.DeleteFunc(slices.Clone(obs), func(o bisect.Observation) bool { return o.Ending == bisect.Completed })
-}
-
-// crashBoots is how many boots a commit has to survive to be without a crash
-// that the bad end shows in every boot.
-const crashBoots = 3
-
-// variable matches what differs between two reports of one crash: addresses,
-// offsets, process ids, time stamps.
-var variable = regexp.MustCompile(`0x[0-9a-f]+|[0-9a-f]{8,}|\d+`)
-
-// sameCrash tells whether a failure is the one of the bad end. Only a panic
-// says what it is; hangs and silent deaths are all alike.
-func sameCrash(f bisect.Observation, new bisect.Observations) bool {
-	for _, sought := range failures(new) {
-		if strings.Contains(sought.Detail, "panic") || strings.Contains(f.Detail, "panic") {
-			return variable.ReplaceAllString(sought.Detail, "N") == variable.ReplaceAllString(f.Detail, "N")
-		}
-	}
-	return true
-}
-
 // Place says on which side of s a commit stands.
-func (j *Judge) Place(s bisect.Signal, old, new, commit bisect.Observations) (bisect.Verdict, string) {
+func (j *Judge) Place(s bisect.Signal, old, new, commit bisect.Observations) bisect.Placement {
+	if s.Kind == bisect.CrashSignal {
+		return j.placeCrash(new, commit)
+	}
 	if failed := failures(commit); len(failed) > 0 {
-		f := failed[0]
-		detail := fmt.Sprintf("%s: %s", f.Ending, f.Detail)
-		if s.Kind == bisect.CrashSignal && string(f.Ending) == s.Name && sameCrash(f, new) {
-			return bisect.New, detail
-		}
-		return bisect.Skip, detail
+		return bisect.Placement{Verdict: bisect.Skip, Detail: ending(failed[0])}
 	}
 	switch s.Kind {
-	case bisect.CrashSignal:
-		// A crash that does not come every time must not pass as none.
-		if len(commit) < crashBoots {
-			return bisect.Unknown, string(bisect.Completed)
-		}
-		return bisect.Old, fmt.Sprintf("%s in %d boots", bisect.Completed, len(commit))
 	case bisect.InvariantSignal:
 		return placeInvariant(s.Name, old, commit)
 	case bisect.MarkerSignal:
@@ -122,31 +73,51 @@ func (j *Judge) Place(s bisect.Signal, old, new, commit bisect.Observations) (bi
 	}
 }
 
-func placeInvariant(name string, old, commit bisect.Observations) (bisect.Verdict, string) {
+// Hopeless says why no walk on s can be afforded, or nothing.
+func (j *Judge) Hopeless(s bisect.Signal, old, new bisect.Observations) string {
+	if s.Kind != bisect.MetricSignal {
+		return ""
+	}
+	return j.hopeless(old, new)
+}
+
+// Anchored tells whether the ends are known well enough to walk on s.
+func (j *Judge) Anchored(s bisect.Signal, old, new bisect.Observations) bool {
+	switch s.Kind {
+	case bisect.CrashSignal:
+		return crashKnown(new)
+	case bisect.MetricSignal:
+		return j.anchored(old, new)
+	default:
+		return true
+	}
+}
+
+func placeInvariant(name string, old, commit bisect.Observations) bisect.Placement {
 	want, _ := invariant(old, name)
 	got, ok := invariant(commit, name)
 	switch {
 	case !ok || !measured(got):
-		return bisect.Skip, name + " was not measured"
+		return bisect.Placement{Verdict: bisect.Skip, Detail: name + " was not measured"}
 	case got.Result == want.Result:
-		return bisect.Old, name + " " + describeInvariant(got)
+		return bisect.Placement{Verdict: bisect.Old, Detail: name + " " + describeInvariant(got)}
 	default:
-		return bisect.New, name + " " + describeInvariant(got)
+		return bisect.Placement{Verdict: bisect.New, Detail: name + " " + describeInvariant(got)}
 	}
 }
 
-func placeMarker(name string, old, commit bisect.Observations) (bisect.Verdict, string) {
+func placeMarker(name string, old, commit bisect.Observations) bisect.Placement {
 	want, _ := marker(old, name)
 	got, ok := marker(commit, name)
 	switch {
 	case !ok || !got.Measured:
-		return bisect.Skip, name + " was not measured"
+		return bisect.Placement{Verdict: bisect.Skip, Detail: name + " was not measured"}
 	case !got.Clear:
-		return bisect.Unknown, name + " " + describeMarker(got)
+		return bisect.Placement{Verdict: bisect.Unknown, Detail: name + " " + describeMarker(got)}
 	case got.Seen == want.Seen:
-		return bisect.Old, name + " " + describeMarker(got)
+		return bisect.Placement{Verdict: bisect.Old, Detail: name + " " + describeMarker(got)}
 	default:
-		return bisect.New, name + " " + describeMarker(got)
+		return bisect.Placement{Verdict: bisect.New, Detail: name + " " + describeMarker(got)}
 	}
 }
 

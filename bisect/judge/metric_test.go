@@ -61,8 +61,8 @@ func TestShiftTakesTheMedianOfABoot(t *testing.T) {
 
 func TestPlaceMetric(t *testing.T) {
 	old, new := boots(100, 102, 98), boots(75, 76, 74)
-	if got, why := rules().Place(bisect.Signal{Kind: bisect.MetricSignal}, boots(90, 110, 100), new, boots(20, 20, 20)); got != bisect.New {
-		t.Errorf("far beyond the bad end of two that differ in spread: %s (%s), want new", got, why)
+	if got := rules().Place(bisect.Signal{Kind: bisect.MetricSignal}, boots(90, 110, 100), new, boots(20, 20, 20)); got.Verdict != bisect.New {
+		t.Errorf("far beyond the bad end of two that differ in spread: %s (%s), want new", got.Verdict, got.Detail)
 	}
 	tests := []struct {
 		name   string
@@ -80,8 +80,8 @@ func TestPlaceMetric(t *testing.T) {
 	s := bisect.Signal{Kind: bisect.MetricSignal, Name: "ops"}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got, why := rules().Place(s, old, new, boots(tt.commit...)); got != tt.want {
-				t.Errorf("Place() = %s (%s), want %s", got, why, tt.want)
+			if got := rules().Place(s, old, new, boots(tt.commit...)); got.Verdict != tt.want {
+				t.Errorf("Place() = %s (%s), want %s", got.Verdict, got.Detail, tt.want)
 			}
 		})
 	}
