@@ -36,7 +36,7 @@ TEST_TIMEOUT ?= 25m
 E2E_TIMEOUT  ?= 80m
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-demo toolchain build vet lint unit integration test demo e2e fuzz bench clean
+.PHONY: help deps deps-demo toolchain build vet lint unit integration test demo e2e fuzz simulate bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -102,6 +102,9 @@ e2e: deps-demo ## the same as a test: builds and boots kernels for half an hour 
 
 fuzz: $(AGENT) $(PROBE) ## run each fuzz target for FUZZTIME (10s)
 	@.ci/fuzz $(GO) $(FUZZTIME)
+
+simulate: build ## how often the policy is right in made-up worlds, and what that costs
+	bin/bisectd simulate
 
 bench: $(AGENT) $(PROBE) ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -27,7 +27,7 @@ var imports = map[string][]string{
 
 	"kbuild":               {"blame", "kbuild/internal/proc", "kbuild/kconfig"},
 	"kbuild/debpkg":        {"blame", "kbuild/internal/proc"},
-	"kbuild/internal/proc": {},
+	"kbuild/internal/proc": {"blame"},
 	"kbuild/kconfig":       {},
 
 	"vm":             {"vm/guest/proto"},
@@ -38,11 +38,12 @@ var imports = map[string][]string{
 	"vm/qemu":        {"blame", "vm", "vm/guest/proto", "vm/qmp"},
 	"vm/qmp":         {},
 
-	"bisect":         {"blame", "workloads"},
-	"bisect/history": {"bisect", "blame"},
-	"bisect/journal": {"blame"},
-	"bisect/judge":   {"bisect", "workloads", "workloads/hrtimer", "workloads/probes"},
-	"bisect/report":  {"bisect", "workloads", "workloads/probes"},
+	"bisect":          {"blame", "workloads"},
+	"bisect/history":  {"bisect", "blame"},
+	"bisect/journal":  {"blame"},
+	"bisect/judge":    {"bisect", "workloads", "workloads/hrtimer", "workloads/probes"},
+	"bisect/report":   {"bisect", "workloads", "workloads/probes"},
+	"bisect/simulate": {"bisect", "bisect/history", "bisect/judge", "workloads"},
 	"bisect/runner": {
 		"bisect", "bisect/judge", "blame", "kbuild",
 		"vm", "vm/guest", "vm/guest/proto", "vm/initramfs",
@@ -51,7 +52,7 @@ var imports = map[string][]string{
 
 	"cmd/bisectd": {
 		"bisect", "bisect/history", "bisect/journal", "bisect/judge", "bisect/report", "bisect/runner",
-		"blame", "cmd/bisectd/internal/demo", "configs", "kbuild", "kbuild/debpkg",
+		"bisect/simulate", "blame", "cmd/bisectd/internal/demo", "configs", "kbuild", "kbuild/debpkg",
 		"vm", "vm/guest", "vm/guest/proto", "vm/qemu", "workloads", "workloads/probes", "workloads/stressng",
 	},
 	"cmd/bisectd/internal/demo": {"bisect", "blame"},

@@ -44,11 +44,13 @@ Exit status:
 type cli struct {
 	Paths
 
-	Run     runCmd     `cmd:"" help:"Run one job in the foreground. After an interruption the same command resumes."`
-	Report  reportCmd  `cmd:"" help:"Print the report of a run again."`
-	Demo    demoCmd    `cmd:"" help:"Make a kernel history with planted changes and find them."`
-	Doctor  doctorCmd  `cmd:"" help:"Tell whether this host can do the work."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Run    runCmd    `cmd:"" help:"Run one job in the foreground. After an interruption the same command resumes."`
+	Report reportCmd `cmd:"" help:"Print the report of a run again."`
+	Demo   demoCmd   `cmd:"" help:"Make a kernel history with planted changes and find them."`
+	Doctor doctorCmd `cmd:"" help:"Tell whether this host can do the work."`
+
+	Simulate simulateCmd `cmd:"" help:"Measure the policy in made-up worlds."`
+	Version  versionCmd  `cmd:"" help:"Print the version."`
 }
 
 // Paths says where bisectd keeps what it writes.
