@@ -40,11 +40,7 @@ func variables(cc string) []string {
 // run builds the kernel in the work tree. The caller holds the lock.
 func (b *build) run(ctx context.Context) (Kernel, error) {
 	start := time.Now()
-	boot, err := bootID()
-	if err != nil {
-		return Kernel{}, fmt.Errorf("kbuild: %w", err)
-	}
-	if err := b.objects.begin(boot, start); err != nil {
+	if err := b.objects.begin(start); err != nil {
 		return Kernel{}, err
 	}
 	if err := b.tree.dropObjects(); err != nil {

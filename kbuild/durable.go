@@ -3,7 +3,6 @@ package kbuild
 import (
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
@@ -36,10 +35,4 @@ func syncFS(dir string) error {
 	}
 	defer f.Close()
 	return unix.Syncfs(int(f.Fd()))
-}
-
-// bootID names this boot of the host: random(4).
-func bootID() (string, error) {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(id)), err
 }

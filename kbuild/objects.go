@@ -2,12 +2,9 @@ package kbuild
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -51,35 +48,26 @@ func (o objects) setState(s state) error {
 }
 
 // begin makes the O= directory fit for a build and marks it as being built in.
-// The mark outlives a crash:
-//
-//   - Found from an earlier boot of this host, power was lost. Objects may be
-//     empty although they look new, so all of them go.
-//   - Found from this boot, a build was killed. Every file that make had not
-//     finished goes.
-//   - Files from the future would never be made again; all of them go.
-func (o objects) begin(bootID string, now time.Time) error {
+// A mark that is found was left by a build that did not come to its end: make
+// was killed, or power was lost. Files may be empty or half-written although
+// they look new, and not all of them have a record that would tell, so all of
+// them go; ccache brings most back. So do files from the future, which would
+// never be made again.
+func (o objects) begin(now time.Time) error {
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return fmt.Errorf("kbuild: %w", err)
 	}
-	mark, err := os.ReadFile(o.marker())
-	switch {
-	case err == nil && string(mark) != bootID:
-		err = o.wipe()
-	case err == nil:
-		err = o.sweep()
-	case errors.Is(err, fs.ErrNotExist):
-		err = nil
-	}
-	if err != nil {
-		return fmt.Errorf("kbuild: %w", err)
-	}
+	_, err := os.Stat(o.marker())
+	broken := err == nil
 	if info, err := os.Stat(o.statePath()); err == nil && info.ModTime().After(now) {
+		broken = true
+	}
+	if broken {
 		if err := o.wipe(); err != nil {
 			return fmt.Errorf("kbuild: %w", err)
 		}
 	}
-	if err := writeDurably(o.marker(), []byte(bootID)); err != nil {
+	if err := writeDurably(o.marker(), nil); err != nil {
 		return fmt.Errorf("kbuild: %w", err)
 	}
 	return os.MkdirAll(o.output(), 0o755)
@@ -112,34 +100,6 @@ func (o objects) wipe() error {
 		return err
 	}
 	return os.MkdirAll(o.output(), 0o755)
-}
-
-// sweep removes each file that is newer than the record kbuild keeps of how it
-// was made, .NAME.cmd: the record is written when the file is complete, so
-// such a file is not. A file without a record is made again in any case.
-func (o objects) sweep() error {
-	return filepath.WalkDir(o.output(), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			if errors.Is(err, fs.ErrNotExist) { // the O= directory itself
-				return nil
-			}
-			return err
-		}
-		name, isRecord := strings.CutSuffix(entry.Name(), ".cmd")
-		if !isRecord || !strings.HasPrefix(name, ".") {
-			return nil
-		}
-		record, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(filepath.Dir(path), name[1:])
-		made, err := os.Lstat(target)
-		if err != nil || !made.Mode().IsRegular() || !made.ModTime().After(record.ModTime()) {
-			return nil
-		}
-		return os.Remove(target)
-	})
 }
 
 // installConfig puts the configuration in place. The file is left alone when
