@@ -43,7 +43,7 @@ type Engine struct {
 	result   Result
 	observed map[bootID]Observation
 	vcpus    int      // the count of the walk
-	also     []string // what walks found that did not move the metric
+	also     []remark
 
 	unmeasured int // commits in a row
 }
@@ -57,6 +57,13 @@ type segment struct {
 	from     int                // ordinal of the first boots of the ends
 	pool     pair               // boots of placed commits, which are as good as the ends'
 	host     sentinel
+}
+
+// remark is a reason beside those of the change that answers the job: what a
+// walk found that did not move the metric, or could not find.
+type remark struct {
+	commit string // that it is about, if it is about one
+	text   string
 }
 
 // whole is the segment between the ends of the job.
@@ -80,7 +87,7 @@ func (e *Engine) Run(ctx context.Context) (Result, error) {
 		if more, err = e.further(ctx, rest[0]); err == nil {
 			rest = append(rest[1:], more...)
 		} else if why := e.unmeasurable(ctx, err); why != "" { // what is confirmed stays so
-			e.also, rest, err = append(e.also, why), rest[1:], nil
+			e.also, rest, err = append(e.also, remark{text: why}), rest[1:], nil
 		}
 	}
 	e.conclude()
@@ -149,8 +156,8 @@ func (e *Engine) pursue(ctx context.Context, s *segment, guide Signal, last bool
 			}
 			return e.remainder(s, found), true, nil
 		case elsewhere:
-			e.also = append(e.also, fmt.Sprintf("%s is another change of this range: %s %s -> %s", first, guide.Name,
-				guide.Old, guide.New))
+			e.also = append(e.also, remark{first.ID, fmt.Sprintf("%s is another change of this range: %s %s -> %s",
+				first, guide.Name, guide.Old, guide.New)})
 			if last {
 				e.inconclusive(fmt.Sprintf("%s moves the signal %s but not %s, and no other signal is left to walk on",
 					first, guide.Name, e.Job.Judge.Metric))
@@ -218,8 +225,8 @@ func (e *Engine) further(ctx context.Context, s *segment) ([]*segment, error) {
 	}
 	rest, err := e.search(ctx, s, relevant(signals, s.shift.Decision))
 	if len(e.result.Changes) == found {
-		e.also = append(e.also, fmt.Sprintf("%s also moves between %s and %s, which could not be placed",
-			e.Job.Judge.Metric, s.old.Short(), s.new.Short()))
+		e.also = append(e.also, remark{text: fmt.Sprintf("%s also moves between %s and %s, which could not be placed",
+			e.Job.Judge.Metric, s.old.Short(), s.new.Short())})
 	}
 	return rest, err
 }
@@ -239,7 +246,12 @@ func (e *Engine) conclude() {
 	main := e.result.Changes[0]
 	e.result.FirstNew, e.result.Parent, e.result.Findings = &main.FirstNew, &main.Parent, main.Findings
 	e.result.Guide, e.result.Suspects = &main.Guide, nil
-	e.result.Class, e.result.Reasons = main.Class, append(slices.Clone(main.Reasons), e.also...)
+	e.result.Class, e.result.Reasons = main.Class, slices.Clone(main.Reasons)
+	for _, r := range e.also {
+		if !slices.ContainsFunc(e.result.Changes, func(f Found) bool { return f.FirstNew.ID == r.commit }) {
+			e.result.Reasons = append(e.result.Reasons, r.text)
+		}
+	}
 }
 
 // calibrate measures both ends at the lowest vCPU count that separates them

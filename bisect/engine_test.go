@@ -170,6 +170,37 @@ func TestEngine(t *testing.T) {
 	}
 }
 
+// TestEngineFindsEveryChange has two commits share the difference of the ends.
+func TestEngineFindsEveryChange(t *testing.T) {
+	got, err := answer(t, &lab{stale: 8, early: 0.85, slow: 24, factor: 0.7, noise: 0.01}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, c := range got.Changes {
+		found = append(found, fmt.Sprintf("%s %s %.0f/4", c.FirstNew.Subject, c.Class, 4*c.Share))
+	}
+	if want := []string{"commit 24 regression 3/4", "commit 8 behaviour-change 1/4"}; !slices.Equal(found, want) {
+		t.Errorf("found %q, want %q; %v", found, want, got.Reasons)
+	}
+	if subjectOf(got.FirstNew) != "commit 24" || got.Class != bisect.Regression {
+		t.Errorf("answer: %s %q", got.Class, subjectOf(got.FirstNew))
+	}
+}
+
+// TestEngineFindsBrokenPromise has a promise broken by one commit and the
+// metric improved by another: who is worse off comes first.
+func TestEngineFindsBrokenPromise(t *testing.T) {
+	got, err := answer(t, &lab{grid: 8, slow: 24, factor: 1.5, noise: 0.01}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Changes) != 2 || got.Class != bisect.Regression || subjectOf(got.FirstNew) != "commit 8" ||
+		got.Changes[1].FirstNew.Subject != "commit 24" || got.Changes[1].Class != bisect.Improvement {
+		t.Errorf("answer: %s %q; changes: %+v", got.Class, subjectOf(got.FirstNew), got.Changes)
+	}
+}
+
 func subjectOf(c *bisect.Commit) string {
 	if c == nil {
 		return ""

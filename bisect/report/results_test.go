@@ -193,5 +193,7 @@ func crowded() bisect.Result {
 		r.Ends, r.EndVCPUs = append(r.Ends, f.Shift), append(r.EndVCPUs, i+1)
 	}
 	r.AccelWhy = r.Reasons[len(r.Reasons)-1]
+	r.Changes = []bisect.Found{{FirstNew: *r.FirstNew, Class: r.Class, Share: 0.7},
+		{FirstNew: commit(3, "timers: Another change"), Class: bisect.Improvement, Share: -0.25}}
 	return r
 }

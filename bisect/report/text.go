@@ -32,6 +32,7 @@ func Text(w io.Writer, r bisect.Result) error {
 		top.section("What a user sees")
 		top.items(seen[:min(len(seen), mostSeen)], 2*mostSeen, 2)
 	}
+	changes(&rest, r)
 	metric(&rest, r)
 	contract(&rest, r)
 	callbacks(&rest, r)
