@@ -42,7 +42,7 @@ type Engine struct {
 
 	result   Result
 	observed map[bootID]Observation
-	vcpus    int      // the count of the walk
+	vcpus    int // the count of the walk
 	also     []remark
 
 	unmeasured int // commits in a row
@@ -223,7 +223,7 @@ func (e *Engine) further(ctx context.Context, s *segment) ([]*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	rest, err := e.search(ctx, s, relevant(signals, s.shift.Decision))
+	rest, err := e.search(ctx, s, e.relevant(signals, s.shift.Decision))
 	if len(e.result.Changes) == found {
 		e.also = append(e.also, remark{text: fmt.Sprintf("%s also moves between %s and %s, which could not be placed",
 			e.Job.Judge.Metric, s.old.Short(), s.new.Short())})
@@ -270,16 +270,32 @@ func (e *Engine) calibrate(ctx context.Context) (*segment, []Signal, error) {
 		}
 		e.result.Ends = append(e.result.Ends, s.shift)
 		e.result.EndVCPUs = append(e.result.EndVCPUs, n)
+		if e.Job.Judge.Signal == OnlyCrash {
+			if err := e.provoke(ctx, s); err != nil {
+				return nil, nil, err
+			}
+		}
 		signals, err := e.signals(ctx, s)
 		if err != nil {
 			return nil, nil, err
 		}
 		e.describeEnds(signals)
-		if guides := relevant(signals, s.shift.Decision); len(guides) > 0 {
+		if guides := e.relevant(signals, s.shift.Decision); len(guides) > 0 {
 			return s, guides, nil
 		}
 	}
 	return s, nil, nil
+}
+
+// provoke boots the ends until the bad one has failed often enough to be
+// walked on: a crash that comes now and then may stay away for long.
+func (e *Engine) provoke(ctx context.Context, s *segment) error {
+	for n := s.ends.new.of(MetricBoot); n < maxAnchors && s.ends.failures() < 2; n++ {
+		if err := e.both(ctx, &s.ends, s.old, s.new, e.vcpus, MetricBoot, s.from+n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // signals lists what separates the ends. A broken promise seen in one boot may
@@ -316,13 +332,21 @@ func (e *Engine) usable(ends pair) error {
 // relevant chooses the signals to walk on, cheapest first, the metric last. A
 // marker alone changes nobody's result, so it only guides the search for a
 // metric that moved; a broken invariant or a crash is worth finding by itself.
-func relevant(signals []Signal, metric Change) []Signal {
+// A job that names its signal has that one.
+func (e *Engine) relevant(signals []Signal, metric Change) []Signal {
 	var guides []Signal
 	for _, s := range signals {
-		if s.Kind == MarkerSignal && metric != Moved || !s.Related {
-			continue
+		wanted := s.Related && (s.Kind != MarkerSignal || metric == Moved)
+		switch only := e.Job.Judge.Signal; only {
+		case "", AutoSignal:
+		case OnlyMetric, OnlyCrash:
+			wanted = string(s.Kind) == only
+		default:
+			wanted = s.Name == only
 		}
-		guides = append(guides, s)
+		if wanted {
+			guides = append(guides, s)
+		}
 	}
 	return guides
 }
@@ -341,6 +365,9 @@ func (e *Engine) describeEnds(signals []Signal) {
 // are too noisy to tell are not ends that do not differ.
 func (e *Engine) unseparated(last *segment) Result {
 	e.result.Class = NotReproduced
+	if only := e.Job.Judge.Signal; only != "" && only != AutoSignal {
+		e.result.Reasons = append(e.result.Reasons, "the ends do not differ in the signal that the job names: "+only)
+	}
 	for i, s := range e.result.Ends {
 		if s.Decision != Same {
 			e.result.Class = Inconclusive

@@ -110,12 +110,19 @@ func linear(t *testing.T, n int) string {
 
 func answer(t *testing.T, l *lab, vcpus ...int) (bisect.Result, error) {
 	t.Helper()
+	return walkOn(t, bisect.AutoSignal, l, vcpus...)
+}
+
+// walkOn answers a job that names its signal.
+func walkOn(t *testing.T, signal string, l *lab, vcpus ...int) (bisect.Result, error) {
+	t.Helper()
 	const commits = 33
 	r, err := history.Open(t.Context(), linear(t, commits), []string{fmt.Sprintf("main~%d", commits-1)}, "main")
 	if err != nil {
 		t.Fatal(err)
 	}
-	job := bisect.Job{Machine: bisect.Machine{VCPUs: vcpus}, Judge: bisect.Rules{Metric: "ops", MinEffect: 0.05, Error: 0.05}}
+	job := bisect.Job{Machine: bisect.Machine{VCPUs: vcpus}, Judge: bisect.Rules{Metric: "ops",
+		MinEffect: 0.05, Error: 0.05, Signal: signal}}
 	e := bisect.Engine{Job: job, Range: r, Tester: l,
 		Judge: &judge.Judge{Metric: "ops", MinEffect: 0.05, Error: 0.05, Steps: 5, Exercises: []string{"stale-signal", "nanosleep"}}}
 	return e.Run(t.Context())
@@ -167,6 +174,28 @@ func TestEngine(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestEngineObeysSignal walks on what the job names, to the same commit.
+func TestEngineObeysSignal(t *testing.T) {
+	moves := lab{stale: 20, slow: 20, factor: 0.75, noise: 0.02}
+	for signal, l := range map[string]lab{
+		"metric":       moves,
+		"stale-signal": moves,
+		"crash":        {crashFrom: 20, crashOdd: true, noise: 0.01},
+	} {
+		got, err := walkOn(t, signal, &l, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if subjectOf(got.FirstNew) != "commit 20" || got.Guide.Name != signal && string(got.Guide.Kind) != signal {
+			t.Errorf("%s: %q by %+v: %v", signal, subjectOf(got.FirstNew), got.Guide, got.Reasons)
+		}
+	}
+	got, err := walkOn(t, "nanosleep-late", &moves, 1)
+	if err != nil || got.FirstNew != nil {
+		t.Errorf("a signal in which the ends do not differ led to %q, %v", subjectOf(got.FirstNew), err)
 	}
 }
 

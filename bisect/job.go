@@ -61,7 +61,17 @@ type Rules struct {
 	Metric    string  `yaml:"metric" json:"metric"`         // one that the workload reports
 	MinEffect Percent `yaml:"min_effect" json:"min_effect"` // smaller changes of the metric are none
 	Error     Percent `yaml:"error" json:"error"`           // accepted chance of a wrong answer over the whole walk
+	// Signal is what to walk on: auto (also when empty), metric, crash, or the
+	// name of a check of the probe, such as nanosleep-late.
+	Signal string `yaml:"signal" json:"signal,omitempty"`
 }
+
+// What a walk can be told to go on, beside the name of a check.
+const (
+	AutoSignal = "auto"   // the cheapest signal in which the ends differ
+	OnlyMetric = "metric" // the metric, whatever else differs
+	OnlyCrash  = "crash"  // a failure of the bad end, however seldom it shows
+)
 
 // Output says where reports go.
 type Output struct {
@@ -142,6 +152,9 @@ func decode(data []byte, job *Job) (err error) {
 // jobName is a job's name: runs, directories and reports are named after it.
 var jobName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]{0,99}$`)
 
+// signalName is what a name of a signal looks like.
+var signalName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+
 // check returns the YAML path of the first wrong field and what is wrong.
 func (j *Job) check() (string, error) {
 	switch {
@@ -171,6 +184,10 @@ func (j *Job) check() (string, error) {
 		return "$.judge.min_effect", fmt.Errorf("goes from above 0%% to below 100%%, got %s", j.Judge.MinEffect)
 	case !(j.Judge.Error > 0 && j.Judge.Error <= 0.5):
 		return "$.judge.error", fmt.Errorf("goes from above 0%% to 50%%, got %s", j.Judge.Error)
+	}
+	if j.Judge.Signal != "" && !signalName.MatchString(j.Judge.Signal) {
+		return "$.judge.signal", fmt.Errorf("%q is none of auto, metric, crash and the names of checks (docs/semantics.md)",
+			j.Judge.Signal)
 	}
 	return j.checkWorkload()
 }

@@ -46,6 +46,7 @@ type Observation struct {
 	Ordinal     int                   `json:"ordinal"`
 	Ending      Ending                `json:"ending"`
 	Detail      string                `json:"detail,omitempty"` // first error line, panic message
+	Spoke       bool                  `json:"spoke,omitempty"`  // the kernel itself told of its failure
 	Kernel      Kernel                `json:"kernel"`
 	Fingerprint Fingerprint           `json:"fingerprint"`
 	Samples     []workloads.Sample    `json:"samples,omitempty"` // one per execution; their median is one number
@@ -76,6 +77,7 @@ type Fingerprint struct {
 	Resolution  time.Duration     `json:"resolution"` // clock_getres(CLOCK_MONOTONIC)
 	CPUs        int               `json:"cpus"`       // online
 	Steal       float64           `json:"steal"`      // share of the vCPUs' time, between the two fingerprints
+	Waited      float64           `json:"waited"`     // share of the time that a vCPU waited for the host
 	Drift       float64           `json:"drift"`      // guest seconds per host second, minus one
 	Spin        float64           `json:"spin_ns"`    // host-speed reference
 	Syscall     float64           `json:"syscall_ns"` // host-speed reference

@@ -78,6 +78,9 @@ func Bisectd(ctx context.Context, p *play) (string, bool, error) {
 	r := history.New([]bisect.Commit{p.good}, p.commits)
 	job := bisect.Job{Machine: bisect.Machine{VCPUs: []int{1}},
 		Judge: bisect.Rules{Metric: metric, MinEffect: leastEffect, Error: acceptedError}}
+	if p.Crash > 0 {
+		job.Judge.Signal = bisect.OnlyCrash
+	}
 	engine := bisect.Engine{Job: job, Range: r, Tester: p, Judge: &judge.Judge{Metric: metric,
 		MinEffect: leastEffect, Error: acceptedError, Steps: r.Next(nil).Steps}}
 	result, err := engine.Run(ctx)
