@@ -52,14 +52,20 @@ const (
 
 // Outcome is what one boot gave.
 type Outcome struct {
-	Ending  Ending
-	Detail  string // one line: panic message, last console line, QEMU's error
+	Ending Ending
+	Detail string // one line: panic message, last console line, QEMU's error
+	// Spoke says that the kernel itself told of its failure: a panic, an oops
+	// or a BUG. One that fell silent may have been the host's doing.
+	Spoke   bool
 	Records []Stamped
 	Console string // path of the console log
 	// Boot is the host time to Hello (zero when it never came), Total until
 	// QEMU had exited.
 	Boot, Total time.Duration
-	Command     []string // QEMU's argument vector, to repeat the boot by hand
+	// Waited is the share of the time from Hello to the last record for which
+	// the vCPU that waited most was ready and the host ran something else.
+	Waited  float64
+	Command []string // QEMU's argument vector, to repeat the boot by hand
 }
 
 // Stamped is a record with the host's CLOCK_MONOTONIC at its arrival,

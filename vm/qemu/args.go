@@ -29,7 +29,8 @@ func byHand(dir string) channels {
 // arguments returns QEMU's argument vector without its name. tscKHz is the
 // frequency of the host's TSC, zero when it is not known.
 func arguments(cfg vm.Config, ch channels, tscKHz int) []string {
-	args := []string{"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"}
+	args := []string{"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+		"-name", "debug-threads=on"} // a vCPU's thread is known by its name
 	args = append(args, accelerator(cfg.Accel)...)
 	args = append(args,
 		"-m", strconv.Itoa(cfg.MemoryMiB),

@@ -118,6 +118,12 @@ func (c *console) cause() string {
 	return panicText + c.panic
 }
 
+// spoke tells whether the kernel said that something is wrong with it. A
+// lock-up that it found is none of that: a host that stalls makes one, too.
+func (c *console) spoke() bool {
+	return c.panic != "" || c.oops != "" || c.headline != "" && !strings.Contains(c.headline, "lockup")
+}
+
 // clean returns a line of the console as the kernel meant it.
 func clean(line string) string {
 	line = escapes.ReplaceAllString(line, "")

@@ -52,7 +52,8 @@ func TestConsole(t *testing.T) {
 		if whole.cause() != bytewise.cause() || whole.last != bytewise.last {
 			t.Errorf("%s: %q as a whole, %q a byte at a time", path, whole.cause(), bytewise.cause())
 		}
-		fmt.Fprintf(&got, "%s\n\tcause: %s\n\tlast:  %s\n", filepath.Base(path), whole.cause(), whole.last)
+		fmt.Fprintf(&got, "%s\n\tcause: %s\n\tspoke: %v\n\tlast:  %s\n",
+			filepath.Base(path), whole.cause(), whole.spoke(), whole.last)
 	}
 	golden(t, "console.golden", got.String())
 }

@@ -70,6 +70,7 @@ type boot struct {
 	outcome vm.Outcome
 
 	hello, end *proto.Record
+	waits      waits
 	late       bool   // a deadline passed
 	status     string // QEMU's run state at that time
 }
@@ -115,15 +116,27 @@ func (b *boot) follow(ctx context.Context) {
 // that stays as it was.
 func (b *boot) take(r vm.Stamped) time.Duration {
 	b.outcome.Records = append(b.outcome.Records, r)
+	if b.hello != nil {
+		b.watch()
+	}
 	switch r.Kind {
 	case proto.KindHello:
 		b.hello, b.outcome.Boot = &r.Record, r.At
+		b.waits = waits{waited(b.cmd.Process.Pid), time.Since(b.began)}
 		return b.cfg.RunDeadline
 	case proto.KindEnd:
 		b.end = &r.Record
 		return exitGrace
 	}
 	return 0
+}
+
+// watch updates the host's share. The record that came may be the last one at
+// which the vCPUs are still there.
+func (b *boot) watch() {
+	if share, ok := b.waits.share(waited(b.cmd.Process.Pid), time.Since(b.began)); ok {
+		b.outcome.Waited = share
+	}
 }
 
 // expire ends a QEMU whose guest is late. After a panic or the end record that
@@ -156,6 +169,7 @@ func (b *boot) finish() {
 func (b *boot) classify() error {
 	o := &b.outcome
 	cause := b.console.cause()
+	o.Spoke = cause != "" || b.monitor.panicked || b.console.spoke()
 	switch failure := b.failure(); {
 	case b.end != nil:
 		o.Ending, o.Detail = vm.Completed, b.end.End.Error

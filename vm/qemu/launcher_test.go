@@ -68,6 +68,9 @@ func TestEndings(t *testing.T) {
 			if o.Ending != tt.ending || o.Detail != tt.detail {
 				t.Errorf("%s: %q; want %s: %q", o.Ending, o.Detail, tt.ending, tt.detail)
 			}
+			if spoke := strings.HasPrefix(tt.scenario, "panic "); o.Spoke != spoke {
+				t.Errorf("the kernel spoke: %v, want %v", o.Spoke, spoke)
+			}
 			failed := tt.ending == vm.QEMUFailed
 			if (err != nil) != failed || failed && blame.Of(err) != blame.Infrastructure {
 				t.Errorf("error %v", err)
