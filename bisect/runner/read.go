@@ -19,12 +19,12 @@ const userHZ = 100
 // read turns what the guest said into an observation. Its error is the
 // workload's or the environment's blame.
 func (p payload) read(out vm.Outcome) (bisect.Observation, error) {
-	o := bisect.Observation{Ending: ending(out.Ending), Detail: out.Detail, Startup: out.Boot}
+	o := bisect.Observation{Ending: ending(out.Ending), Detail: out.Detail, Spoke: out.Spoke, Startup: out.Boot}
 	if o.Ending != bisect.Completed {
 		return o, nil
 	}
 	o.Fingerprint = fingerprint(out.Records)
-	o.Fingerprint.Workload = p.version
+	o.Fingerprint.Workload, o.Fingerprint.Waited = p.version, out.Waited
 	var hists []hrtimer.Hist
 	for _, rec := range out.Records {
 		switch {

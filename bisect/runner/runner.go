@@ -243,8 +243,9 @@ func (r *Runner) bootKey(k kbuild.Kernel, load payload, b bisect.Boot) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// boot boots until one boot counts. A failure counts when the next boot ends
-// in the same way: the host can stall, a kernel that is broken stays so.
+// boot boots until one boot counts. A failure that the kernel tells of counts
+// at once, even where it comes in a few boots only. A silent one counts when
+// the next boot ends in the same way: that may have been a host that stalled.
 func (r *Runner) boot(ctx context.Context, b bisect.Boot, k kbuild.Kernel, load payload, key string,
 ) (bisect.Observation, error) {
 	var voided []string
@@ -259,7 +260,7 @@ func (r *Runner) boot(ctx context.Context, b bisect.Boot, k kbuild.Kernel, load 
 		if ctx.Err() != nil {
 			return o, ctx.Err()
 		}
-		if err == nil && o.Ending != bisect.Completed && o.Ending != failed.Ending && attempt < maxAttempts {
+		if err == nil && doubtful(o) && o.Ending != failed.Ending && attempt < maxAttempts {
 			failed = o
 			voided = append(voided, outcome(o)+" (not repeated)")
 			r.tell(bisect.Update{Phase: bisect.Booting, Commit: b.Commit, VCPUs: b.VCPUs, Profile: b.Profile,
@@ -287,6 +288,9 @@ func (r *Runner) boot(ctx context.Context, b bisect.Boot, k kbuild.Kernel, load 
 		}
 	}
 }
+
+// doubtful tells whether a failure may be the host's.
+func doubtful(o bisect.Observation) bool { return o.Ending != bisect.Completed && !o.Spoke }
 
 func beginning(b bisect.Boot, k kbuild.Kernel, attempt int) map[string]any {
 	return map[string]any{"commit": b.Commit.ID, "vcpus": b.VCPUs, "profile": b.Profile, "ordinal": b.Ordinal,

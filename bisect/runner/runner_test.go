@@ -99,6 +99,10 @@ func ends(e vm.Ending, detail string) func() (vm.Outcome, error) {
 	return func() (vm.Outcome, error) { return vm.Outcome{Ending: e, Detail: detail}, nil }
 }
 
+func speaks(e vm.Ending, detail string) func() (vm.Outcome, error) {
+	return func() (vm.Outcome, error) { return vm.Outcome{Ending: e, Detail: detail, Spoke: true}, nil }
+}
+
 func fails(b blame.Blame) func() (vm.Outcome, error) {
 	return func() (vm.Outcome, error) { return vm.Outcome{}, blame.Errorf(b, "scripted") }
 }
@@ -146,8 +150,12 @@ func TestObserve(t *testing.T) {
 		{"the user's fault is not tried again", list(fails(blame.User)), "", blame.User, 1},
 		{"workload failing always", list(records(proto.Record{Step: &proto.StepResult{ID: "run-0", Exit: 3}})), "",
 			blame.Workload, maxAttempts},
-		{"no boot twice is a finding", list(ends(vm.NoBoot, "panic")), bisect.NoBoot, 0, 2},
-		{"panic twice is a finding", list(ends(vm.Panicked, "oops")), bisect.Crashed, 0, 2},
+		{"no boot twice is a finding", list(ends(vm.NoBoot, "")), bisect.NoBoot, 0, 2},
+		{"a panic is a finding at once", list(speaks(vm.Panicked, "oops"), sound("tsc")), bisect.Crashed, 0, 1},
+		{"so is one before the agent", list(speaks(vm.NoBoot, "oops"), sound("tsc")), bisect.NoBoot, 0, 1},
+		{"a silent reset is none", list(ends(vm.Reset, ""), sound("tsc")), bisect.Completed, 0, 2},
+		{"a silent reset twice is a finding", list(ends(vm.Reset, "")), bisect.Crashed, 0, 2},
+		{"a panic after a silent failure counts alone", list(ends(vm.Hung, ""), speaks(vm.Panicked, "oops")), bisect.Crashed, 0, 2},
 		{"hang twice is a finding", list(ends(vm.Hung, "")), bisect.Hung, 0, 2},
 		{"workload that never ends is a finding", list(timedOut), bisect.Hung, 0, 2},
 		{"a stall of the host is none", list(ends(vm.Hung, ""), sound("tsc")), bisect.Completed, 0, 2},
