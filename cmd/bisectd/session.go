@@ -11,13 +11,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"bisectd/bisect"
 	"bisectd/bisect/history"
 	"bisectd/bisect/journal"
 	"bisectd/bisect/judge"
-	"bisectd/bisect/report"
 	"bisectd/bisect/runner"
 	"bisectd/blame"
 	"bisectd/configs"
@@ -55,6 +53,9 @@ type session struct {
 // again set, a finished run is not shown but made anew.
 func open(ctx context.Context, paths Paths, job bisect.Job, again bool, m *meter) (*session, error) {
 	if err := paths.prepare(); err != nil {
+		return nil, err
+	}
+	if err := checkReports(job.Report.Dir); err != nil {
 		return nil, err
 	}
 	commits, err := history.Open(ctx, job.Repo, job.Good, job.Bad)
@@ -227,7 +228,8 @@ func (s *session) settle(ctx context.Context, r *runner.Runner, l *qemu.Launcher
 	if _, err := runner.WriteArchive(initrd, proto.Job{Version: proto.Version, ID: "accelerator"}, nil); err != nil {
 		return accelerator{}, err
 	}
-	probe := qemu.Probe{Launcher: l, Version: l.Version(), Image: image, Initrd: initrd, CacheDir: s.paths.Cache}
+	probe := qemu.Probe{Launcher: l, Version: l.Version(), Image: image, Initrd: initrd, CacheDir: s.paths.Cache,
+		Dir: r.Dir}
 	accel, why, err := probe.Resolve(ctx, vm.Accel(s.job.Machine.Accel))
 	if err != nil {
 		return accelerator{}, err
@@ -251,26 +253,4 @@ func checkTools(ctx context.Context, job bisect.Job) error {
 	}
 	_, err = w.Files()
 	return err
-}
-
-// writeReports puts every format of the report into the job's directory.
-func writeReports(r bisect.Result) error {
-	if r.Job.Report.Dir == "" {
-		return nil
-	}
-	if err := os.MkdirAll(r.Job.Report.Dir, 0o755); err != nil {
-		return blame.Errorf(blame.User, "report directory: %w", err)
-	}
-	formats := map[string]func(io.Writer, bisect.Result) error{".txt": report.Text, ".json": report.JSON}
-	for suffix, render := range formats {
-		var text strings.Builder
-		if err := render(&text, r); err != nil {
-			return err
-		}
-		path := filepath.Join(r.Job.Report.Dir, r.Run+suffix)
-		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
-			return blame.Errorf(blame.User, "report: %w", err)
-		}
-	}
-	return nil
 }

@@ -30,6 +30,7 @@ type Probe struct {
 	Image    string // a kernel that boots
 	Initrd   string // with the agent and a job without steps
 	CacheDir string // keeps the answer
+	Dir      string // scratch space
 	device   string // instead of /dev/kvm
 }
 
@@ -109,7 +110,7 @@ func (p *Probe) kvm(ctx context.Context) (works bool, why string, err error) {
 // boot boots the kernel and returns why that failed, in words that follow
 // "but", or nothing. The error is that of ctx alone.
 func (p *Probe) boot(ctx context.Context, accel vm.Accel) (why string, err error) {
-	dir, err := os.MkdirTemp("", "bisectd-probe-")
+	dir, err := os.MkdirTemp(p.Dir, "probe-")
 	if err != nil {
 		return "", blame.Errorf(blame.Infrastructure, "accelerator probe: %w", err)
 	}

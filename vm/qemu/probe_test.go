@@ -37,7 +37,7 @@ func probe(t *testing.T, s *stub) *Probe {
 	if err := os.WriteFile(device, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &Probe{Launcher: s, Version: "7.2", CacheDir: filepath.Join(t.TempDir(), "cache"), device: device}
+	return &Probe{Launcher: s, Version: "7.2", CacheDir: filepath.Join(t.TempDir(), "cache"), Dir: t.TempDir(), device: device}
 }
 
 func TestResolve(t *testing.T) {
@@ -151,7 +151,7 @@ func TestHost(t *testing.T) {
 // with it.
 func TestProbeReal(t *testing.T) {
 	l := realQEMU(t)
-	p := &Probe{Launcher: l, Version: l.Version(), Image: kernelImage(t), Initrd: initrd(t), CacheDir: t.TempDir()}
+	p := &Probe{Launcher: l, Version: l.Version(), Image: kernelImage(t), Initrd: initrd(t), CacheDir: t.TempDir(), Dir: t.TempDir()}
 	accel, why, err := p.Resolve(t.Context(), vm.Auto)
 	if err != nil {
 		t.Fatal(err)
