@@ -39,6 +39,8 @@ type Engine struct {
 	Tester   Tester
 	Judge    Judge
 	Progress Progress
+	// Counterpart is nil where the workload has none.
+	Counterpart *Counterpart
 
 	result   Result
 	observed map[bootID]Observation
@@ -91,6 +93,11 @@ func (e *Engine) Run(ctx context.Context) (Result, error) {
 		}
 	}
 	e.conclude()
+	if err == nil && e.result.Class == BehaviourChange && e.Counterpart != nil {
+		if err = e.rebase(ctx); err == nil {
+			e.conclude()
+		}
+	}
 	return e.result, err
 }
 

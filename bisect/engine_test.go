@@ -28,6 +28,7 @@ type lab struct {
 	crashFrom         int
 	crashOdd          bool    // in boots with an odd ordinal only
 	early             float64 // factor of the metric from stale on
+	hidden            int     // the counterpart's metric falls by a third
 	asked             map[string]int
 }
 
@@ -59,6 +60,14 @@ func (l *lab) Observe(_ context.Context, b bisect.Boot) (bisect.Observation, err
 	if b.Profile == bisect.MetricBoot {
 		o.Samples = []workloads.Sample{{Metrics: []workloads.Metric{{Name: "ops", Unit: "ops/s", Better: workloads.Higher,
 			Value: l.value(n, b)}}}}
+	}
+	if b.Profile == bisect.CounterpartBoot {
+		v := 500.0
+		if from(l.hidden, n) {
+			v = 333
+		}
+		o.Samples = []workloads.Sample{{Metrics: []workloads.Metric{{Name: "ticks", Unit: "ticks/s", Better: workloads.Higher,
+			Value: v}}}}
 	}
 	return o, nil
 }
@@ -124,7 +133,9 @@ func walkOn(t *testing.T, signal string, l *lab, vcpus ...int) (bisect.Result, e
 	job := bisect.Job{Machine: bisect.Machine{VCPUs: vcpus}, Judge: bisect.Rules{Metric: "ops",
 		MinEffect: 0.05, Error: 0.05, Signal: signal}}
 	e := bisect.Engine{Job: job, Range: r, Tester: l,
-		Judge: &judge.Judge{Metric: "ops", MinEffect: 0.05, Error: 0.05, Steps: 5, Exercises: []string{"stale-signal", "nanosleep"}}}
+		Judge: &judge.Judge{Metric: "ops", MinEffect: 0.05, Error: 0.05, Steps: 5, Exercises: []string{"stale-signal", "nanosleep"}},
+		Counterpart: &bisect.Counterpart{Workload: "honest", Metric: "ticks",
+			Judge: &judge.Judge{Metric: "ticks", MinEffect: 0.05, Error: 0.05, Steps: 5}}}
 	return e.Run(t.Context())
 }
 
@@ -274,5 +285,33 @@ func TestEngineRefusesEnds(t *testing.T) {
 		if err == nil || blame.Of(err) != blame.User {
 			t.Errorf("good end with %s: error %v, want the user's blame", ending, err)
 		}
+	}
+}
+
+// TestEngineLooksBehindTheChange has the metric change its meaning at one
+// commit and users who rely on nothing unspecified worse off from another on.
+func TestEngineLooksBehindTheChange(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hidden int
+		want   []string
+		class  bisect.Class
+	}{
+		"nothing hidden":    {0, []string{"commit 20 behaviour-change"}, bisect.BehaviourChange},
+		"a hidden slowdown": {11, []string{"commit 11 regression", "commit 20 behaviour-change"}, bisect.Regression},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &lab{stale: 20, slow: 20, factor: 0.75, noise: 0.01, hidden: tt.hidden}
+			got, err := walkOn(t, "", l, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var found []string
+			for _, c := range got.Changes {
+				found = append(found, c.FirstNew.Subject+" "+string(c.Class))
+			}
+			if !slices.Equal(found, tt.want) || got.Class != tt.class || got.Rebased == nil {
+				t.Errorf("found %q (%s), want %q (%s); rebased %v: %v", found, got.Class, tt.want, tt.class, got.Rebased, got.Reasons)
+			}
+		})
 	}
 }

@@ -11,9 +11,10 @@ type Profile string
 
 // The profiles, cheapest first.
 const (
-	ProbeBoot  Profile = "probe"  // the semantic probe
-	MetricBoot Profile = "metric" // the workload, untraced
-	TraceBoot  Profile = "trace"  // the semantic probe, then the workload under hist triggers
+	ProbeBoot       Profile = "probe"       // the semantic probe
+	MetricBoot      Profile = "metric"      // the workload, untraced
+	CounterpartBoot Profile = "counterpart" // what MetricBoot is, with the workload's counterpart
+	TraceBoot       Profile = "trace"       // the semantic probe, then the workload under hist triggers
 )
 
 // Boot is a request for one observation. Ordinal tells boots of the same kind

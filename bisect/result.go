@@ -43,6 +43,8 @@ type Result struct {
 	// Changes are all that were found and confirmed, the one with the largest
 	// share first: FirstNew, Parent, Class, Reasons, Guide and Findings are its.
 	Changes []Found `json:"changes,omitempty"`
+	// Rebased is there after a change of behaviour.
+	Rebased *Rebased `json:"rebased,omitempty"`
 
 	Class   Class    `json:"class"`
 	Reasons []string `json:"reasons"`         // plain sentences, strongest first

@@ -105,6 +105,15 @@ type Workload interface {
 	Parse(Output) (Sample, error)
 }
 
+// Counterpart is implemented by workloads that rely on something which the
+// standard leaves open, and for which there is one about the same interfaces
+// that does not.
+type Counterpart interface {
+	// Counterpart returns the registered name of the other workload, what of
+	// the parameters it takes, and its metric that only a cost can move.
+	Counterpart(Params) (name string, p Params, metric string)
+}
+
 // registry is filled by Register from the init functions of the sub-packages.
 var registry = map[string]Workload{}
 

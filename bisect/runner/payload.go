@@ -53,8 +53,11 @@ func (r *Runner) payload(p bisect.Profile) (payload, error) {
 
 func (r *Runner) pack(p bisect.Profile) (payload, error) {
 	load := payload{workload: r.Workload, archive: filepath.Join(r.Dir, string(p)+".cpio")}
+	if p == bisect.CounterpartBoot {
+		load.workload = r.Counterpart
+	}
 	var err error
-	if load.version, err = r.Workload.Version(); err != nil {
+	if load.version, err = load.workload.Version(); err != nil {
 		return load, err
 	}
 	steps, err := r.steps(p)
@@ -65,7 +68,7 @@ func (r *Runner) pack(p bisect.Profile) (payload, error) {
 		load.timeout += time.Duration(s.Timeout) * time.Millisecond
 	}
 	job := proto.Job{Version: proto.Version, ID: r.Job.Name + "/" + string(p), Steps: steps,
-		Settle: p == bisect.MetricBoot}
+		Settle: p == bisect.MetricBoot || p == bisect.CounterpartBoot}
 	files, err := r.files()
 	if err != nil {
 		return load, err
@@ -76,7 +79,11 @@ func (r *Runner) pack(p bisect.Profile) (payload, error) {
 
 // steps lists what the guest executes in a boot of profile p.
 func (r *Runner) steps(p bisect.Profile) ([]proto.Step, error) {
-	cmd, err := r.Workload.Command(r.Job.Workload.Params())
+	work, params := r.Workload, r.Job.Workload.Params()
+	if p == bisect.CounterpartBoot {
+		work, params = r.Counterpart, r.CounterpartParams
+	}
+	cmd, err := work.Command(params)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +95,7 @@ func (r *Runner) steps(p bisect.Profile) ([]proto.Step, error) {
 		run := step(runStep+"-0", cmd)
 		run.Trace = true
 		return []proto.Step{probe, run}, nil
-	case bisect.MetricBoot:
+	case bisect.MetricBoot, bisect.CounterpartBoot:
 		var runs []proto.Step
 		for i := range r.Job.Workload.Runs {
 			runs = append(runs, step(fmt.Sprintf("%s-%d", runStep, i), cmd))
@@ -112,6 +119,13 @@ func (r *Runner) files() ([]initramfs.File, error) {
 	work, err := r.Workload.Files()
 	if err != nil {
 		return nil, err
+	}
+	if r.Counterpart != nil {
+		more, err := r.Counterpart.Files()
+		if err != nil {
+			return nil, err
+		}
+		work = append(work, more...)
 	}
 	var files []initramfs.File
 	for _, f := range append(needed, work...) {

@@ -60,6 +60,10 @@ type Runner struct {
 	Journal  Journal
 	Dir      string // scratch space for archives and boots
 	Progress bisect.Progress
+	// Counterpart is what bisect.CounterpartBoot runs; nil where the workload
+	// has none.
+	Counterpart       workloads.Workload
+	CounterpartParams workloads.Params
 	// Pause waits before another attempt after an infrastructure failure;
 	// nil waits a second longer each time.
 	Pause func(ctx context.Context, attempt int) error
@@ -113,8 +117,7 @@ func (r *Runner) Observe(ctx context.Context, b bisect.Boot) (bisect.Observation
 		return bisect.Observation{}, err
 	}
 	if built.Failure != "" {
-		return bisect.Observation{Commit: b.Commit.ID, VCPUs: b.VCPUs, Profile: b.Profile, Ordinal: b.Ordinal,
-			Ending: bisect.NoBuild, Detail: built.Failure}, nil
+		return noBuild(b, built.Failure), nil
 	}
 	load, err := r.payload(b.Profile)
 	if err != nil {

@@ -101,6 +101,16 @@ func (s *stressor) Version() (string, error) {
 	return s.program.version, err
 }
 
+// Counterpart is, for the timer stressor, a periodic timer that is never armed
+// again: its ticks are accounted for whatever becomes of signals of an earlier
+// setting.
+func (s *stressor) Counterpart(p workloads.Params) (string, workloads.Params, string) {
+	if s.name != "timer" {
+		return "", workloads.Params{}, ""
+	}
+	return "probes/periodic", workloads.Params{Duration: p.Duration}, ticks
+}
+
 // Metrics lists the names that Parse can report.
 func (s *stressor) Metrics() []string {
 	var names []string
