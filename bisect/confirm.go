@@ -48,7 +48,7 @@ func (e *Engine) confirm(ctx context.Context, s *segment, guide Signal, parent, 
 			}
 			out.boots, out.shift, out.Share = p, shift, e.share(shift)
 		}
-		finding, err := e.classify(ctx, parent, first, n, p, shift)
+		finding, err := e.classify(ctx, parent, first, n, p, shift, freshOrdinal)
 		if err != nil {
 			return out, err
 		}
@@ -94,12 +94,13 @@ func (o Observations) under(profile Profile) Observations {
 
 // classify has the pair classified, and a claim that rests on a single boot of
 // the probe or the trace is made only when another boot repeats it.
-func (e *Engine) classify(ctx context.Context, parent, first Commit, vcpus int, p pair, shift Shift) (Finding, error) {
+func (e *Engine) classify(ctx context.Context, parent, first Commit, vcpus int, p pair, shift Shift, from int,
+) (Finding, error) {
 	f := e.Judge.Classify(Evidence{VCPUs: vcpus, Old: p.old, New: p.new, Shift: shift})
 	if !f.Repeat || p.failures() > 0 {
 		return f, nil
 	}
-	if err := e.both(ctx, &p, parent, first, vcpus, TraceBoot, freshOrdinal+1); err != nil {
+	if err := e.both(ctx, &p, parent, first, vcpus, TraceBoot, from+1); err != nil {
 		return f, err
 	}
 	return e.Judge.Classify(Evidence{VCPUs: vcpus, Old: p.old, New: p.new, Shift: shift}), nil

@@ -94,7 +94,7 @@ func (e *Engine) Run(ctx context.Context) (Result, error) {
 	}
 	e.conclude()
 	if err == nil && e.result.Class == BehaviourChange && e.Counterpart != nil {
-		if err = e.rebase(ctx); err == nil {
+		if err = e.rebase(func(sub *Engine) (Result, error) { return sub.Run(ctx) }); err == nil {
 			e.conclude()
 		}
 	}

@@ -315,3 +315,28 @@ func TestEngineLooksBehindTheChange(t *testing.T) {
 		})
 	}
 }
+
+// TestCompare needs no range and names no commit.
+func TestCompare(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lab  lab
+		want bisect.Class
+	}{
+		"same":            {lab{noise: 0.01}, bisect.NotReproduced},
+		"slower":          {lab{slow: 1, factor: 0.8, noise: 0.01}, bisect.Regression},
+		"another meaning": {lab{slow: 1, stale: 1, factor: 0.8, noise: 0.01}, bisect.BehaviourChange},
+		"crashes":         {lab{crashFrom: 1}, bisect.Regression},
+	} {
+		e := bisect.Engine{Job: bisect.Job{Machine: bisect.Machine{VCPUs: []int{1, 2}}}, Tester: &tt.lab,
+			Judge: &judge.Judge{Metric: "ops", MinEffect: 0.05, Error: 0.05, Exercises: []string{"stale-signal", "nanosleep"}},
+			Counterpart: &bisect.Counterpart{Workload: "honest", Metric: "ticks",
+				Judge: &judge.Judge{Metric: "ticks", MinEffect: 0.05, Error: 0.05}}}
+		got, err := e.Compare(t.Context(), bisect.Commit{ID: "0", Subject: "commit 0"}, bisect.Commit{ID: "1", Subject: "commit 1"})
+		if err != nil || got.Class != tt.want || len(got.Findings) != 2 {
+			t.Errorf("%s: %s at %d counts (%v), want %s; %v", name, got.Class, len(got.Findings), got.Reasons, tt.want, err)
+		}
+		if tt.want == bisect.BehaviourChange && (got.Rebased == nil || got.Rebased.Ends.Decision != bisect.Same) {
+			t.Errorf("%s: rebased %+v", name, got.Rebased)
+		}
+	}
+}

@@ -39,9 +39,9 @@ func (t counterpartTester) Observe(ctx context.Context, b Boot) (Observation, er
 
 // rebase asks, after a change of behaviour, whether users who rely on nothing
 // unspecified are worse off at the bad end: a regression may hide behind the
-// number that changed its meaning. If they are, the range is walked on the
+// number that changed its meaning. answer runs the same job on the
 // counterpart's metric.
-func (e *Engine) rebase(ctx context.Context) error {
+func (e *Engine) rebase(answer func(*Engine) (Result, error)) error {
 	c := e.Counterpart
 	job := e.Job
 	job.Judge.Metric, job.Judge.Signal = c.Metric, OnlyMetric
@@ -49,7 +49,7 @@ func (e *Engine) rebase(ctx context.Context) error {
 	e.Progress.tell(Update{Phase: Calibrating, VCPUs: e.vcpus,
 		Text: fmt.Sprintf("the metric changed its meaning: measuring the ends again with %s", c.Workload)})
 	sub := Engine{Job: job, Range: e.Range, Tester: counterpartTester{e}, Judge: c.Judge, Progress: e.Progress}
-	r, err := sub.Run(ctx)
+	r, err := answer(&sub)
 	if err != nil {
 		return err
 	}
