@@ -135,6 +135,16 @@ func ParseJob(data []byte) (Job, error) {
 	return job, nil
 }
 
+// Check says in one line what is wrong with a job that was put together
+// otherwise than from a file: blame.User. It fills in the metric where that is
+// missing.
+func (j *Job) Check() error {
+	if key, err := j.check(); err != nil {
+		return blame.Errorf(blame.User, "%s: %w", strings.TrimPrefix(key, "$."), err)
+	}
+	return nil
+}
+
 // decode reads YAML strictly. The library panics on some malformed input, such
 // as a tag it does not know in front of a list: that is the file's fault too.
 func decode(data []byte, job *Job) (err error) {

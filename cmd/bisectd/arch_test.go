@@ -45,7 +45,7 @@ var imports = map[string][]string{
 	"bisect/report":   {"bisect", "workloads", "workloads/probes"},
 	"bisect/simulate": {"bisect", "bisect/history", "bisect/judge", "workloads"},
 	"bisect/runner": {
-		"bisect", "bisect/judge", "blame", "kbuild",
+		"bisect", "bisect/journal", "bisect/judge", "blame", "kbuild",
 		"vm", "vm/guest", "vm/guest/proto", "vm/initramfs",
 		"workloads", "workloads/hrtimer", "workloads/probes",
 	},

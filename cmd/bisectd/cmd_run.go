@@ -7,7 +7,6 @@ import (
 
 	"bisectd/bisect"
 	"bisectd/bisect/report"
-	"bisectd/blame"
 
 	"bisectd/bisect/journal"
 )
@@ -77,8 +76,7 @@ func (c *reportCmd) Run(ctx context.Context, paths *Paths, out io.Writer) error 
 		return err
 	}
 	if !done {
-		return blame.Errorf(blame.User,
-			"run %s is not finished or does not exist; 'bisectd run' with its job file goes on with it", c.ID)
+		return unfinished(c.ID)
 	}
 	return render(out, result, c.Format)
 }

@@ -46,6 +46,7 @@ type cli struct {
 
 	Run    runCmd    `cmd:"" help:"Run one job in the foreground. After an interruption the same command resumes."`
 	Report reportCmd `cmd:"" help:"Print the report of a run again."`
+	Judge  judgeCmd  `cmd:"" help:"Judge the boots of a finished run again, under the rules of now."`
 	Demo   demoCmd   `cmd:"" help:"Make a kernel history with planted changes and find them."`
 	Doctor doctorCmd `cmd:"" help:"Tell whether this host can do the work."`
 

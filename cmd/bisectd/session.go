@@ -15,7 +15,6 @@ import (
 	"bisectd/bisect"
 	"bisectd/bisect/history"
 	"bisectd/bisect/journal"
-	"bisectd/bisect/judge"
 	"bisectd/bisect/runner"
 	"bisectd/blame"
 	"bisectd/configs"
@@ -124,18 +123,23 @@ func (s *session) known(ctx context.Context, id string) bool {
 
 // identity names a run by its job's name and everything that its result
 // depends on, with revisions resolved.
-func identity(job bisect.Job, commits *history.Range) (string, error) {
-	job.Report = bisect.Output{}
-	job.Good, job.Bad = nil, commits.Bad().ID
-	for _, c := range commits.Good() {
-		job.Good = append(job.Good, c.ID)
-	}
-	text, err := json.Marshal(job)
+func identity(job bisect.Job, commits bisect.Range) (string, error) {
+	text, err := json.Marshal(pinned(job, commits))
 	if err != nil {
 		return "", fmt.Errorf("job: %w", err)
 	}
 	sum := sha256.Sum256(text)
 	return job.Name + "-" + hex.EncodeToString(sum[:4]), nil
+}
+
+// pinned returns the job with revisions resolved and without its reports.
+func pinned(job bisect.Job, commits bisect.Range) bisect.Job {
+	job.Report = bisect.Output{}
+	job.Good, job.Bad = nil, commits.Bad().ID
+	for _, c := range commits.Good() {
+		job.Good = append(job.Good, c.ID)
+	}
+	return job
 }
 
 // execute answers the job, from the journal where it is finished already.
@@ -155,12 +159,13 @@ func (s *session) execute(ctx context.Context) (bisect.Result, error) {
 	if err != nil {
 		return result, err
 	}
-	if err := s.run.Begin(ctx, resultEvent, "", s.job); err != nil {
+	if err := s.run.Begin(ctx, resultEvent, "", pinned(s.job, s.commits)); err != nil {
 		return result, err
 	}
-	engine := &bisect.Engine{Job: s.job, Range: s.commits, Tester: tester, Progress: s.meter.update,
-		Judge: &judge.Judge{Metric: s.job.Judge.Metric, MinEffect: float64(s.job.Judge.MinEffect),
-			Error: float64(s.job.Judge.Error), Steps: s.commits.Next(nil).Steps, Exercises: tester.Workload.Exercises()}}
+	engine, err := newEngine(s.job, s.commits, tester, s.meter.update)
+	if err != nil {
+		return result, err
+	}
 	if result, err = engine.Run(ctx); err != nil {
 		return result, err
 	}
@@ -194,6 +199,9 @@ func (s *session) tester(ctx context.Context, scratch string) (*runner.Runner, s
 	}
 	r := &runner.Runner{Job: s.job, Workload: workload, Builder: builder, Launcher: launcher,
 		Emulator: launcher.Version(), Journal: s.run, Dir: scratch, Progress: s.meter.update}
+	if err := withCounterpart(r); err != nil {
+		return nil, "", err
+	}
 	var chosen accelerator
 	done, err := s.run.Finished(ctx, accelEvent, "", &chosen)
 	if err != nil {
