@@ -41,4 +41,7 @@ type Invariant struct {
 	Bound  float64 `json:"bound"`
 	Unit   string  `json:"unit"`
 	Detail string  `json:"detail"`
+	// Histogram counts the samples behind a duration: element i those from
+	// 2^i up to 2^(i+1) ns, the first all below 2 ns, early ones included.
+	Histogram []int `json:"histogram,omitempty"`
 }

@@ -20,6 +20,15 @@ const (
 	StaleDelete = "stale-signal-after-delete"
 )
 
+// IgnoredKept is a marker of its own: a periodic timer expired while its signal
+// was ignored, and the signal is pending as soon as there is a handler, half a
+// second before the next expiry. POSIX says that an ignored signal has no
+// effect, not how a timer goes on whose signal has none. Up to 6.12 Linux let
+// such a timer expire again and again; from 6.13 on it parks the timer and
+// delivers the signal once it is wanted. How often the kernel wakes up for an
+// ignored timer cannot be seen from user space: that is for the trace.
+const IgnoredKept = "ignored-signal-kept"
+
 // Invariants: what every correct user relies on. The bounds are those of
 // timerprobe.c and hold on an idle as well as on a loaded or emulated machine.
 const (
@@ -31,6 +40,14 @@ const (
 	// OneshotOnce: a one-shot timer gives one signal without overruns, and
 	// none in the four periods after it. Bound: no failed try.
 	OneshotOnce = "oneshot-fires-once"
+	// TimerIdentity: of two timers that expire together, each signal carries
+	// its own si_value and, always the same and another than the other's,
+	// si_timerid. Bound: no signal that does not.
+	TimerIdentity = "timer-identity"
+	// OverrunInHandler: si_overrun, as a handler is told, equals what
+	// timer_getoverrun(2) returns in it, of a 1 kHz timer whose signal was
+	// blocked for 4 ms. Bound: no signal that differs.
+	OverrunInHandler = "overrun-in-handler"
 	// PeriodicTicks: signals plus overruns of a 1 kHz timer that is never
 	// re-armed account for every period of half a second. The expected
 	// number is bracketed by clock reads around the last wait, so late
@@ -41,6 +58,14 @@ const (
 	// for a while comes once there is a handler again. Bound: 1 s, that is
 	// "at all"; a single sample cannot carry a finer one.
 	IgnoredResumes = "ignored-timer-resumes"
+	// RoundtripLate: the 99th percentile of 200 round trips of a message
+	// between two processes that block in mq_timedreceive(2) for each other.
+	// Bound: 20 ms, two ticks at HZ=100. It is not measured where round trips
+	// are late and the processors were busy for half of the time or more:
+	// what was asked for late may come late.
+	RoundtripLate = "mq-roundtrip-late"
+	// RoundtripKept: each message comes back as it was sent. Bound: none lost.
+	RoundtripKept = "mq-roundtrip-kept"
 	// NanosleepGrid: the largest fraction of wake-up times that fall into one
 	// tenth of a period of 10 ms, 100 ms, 500 ms or 1 s. Evaluated only where
 	// the median lateness is above 2 ms and above a quarter of the period;
@@ -62,6 +87,7 @@ var Interfaces = map[string]string{
 	"timerfd":                      "timerfd_settime(2) with TFD_TIMER_ABSTIME on CLOCK_MONOTONIC and read(2)",
 	"timerfd-realtime":             "timerfd_settime(2) with TFD_TIMER_ABSTIME on CLOCK_REALTIME and read(2)",
 	"itimer":                       "setitimer(2) with ITIMER_REAL and sigtimedwait(2), against CLOCK_MONOTONIC",
+	"mq-timedreceive":              "mq_timedreceive(2) on an empty queue, against CLOCK_REALTIME",
 }
 
 // InterfaceLate is the invariant that half of the waits of an interface end
@@ -84,10 +110,15 @@ var meanings = map[string]string{
 	StaleRearmPeriodic: "After a periodic timer was re-armed, the signal of its earlier expiry was " +
 		"still delivered.",
 	StaleDelete:      "After a timer was deleted, the signal of its earlier expiry was still delivered.",
+	IgnoredKept:      "A signal that a periodic timer sent while it was ignored was delivered once there was a handler.",
 	PendingDelivered: "A timer that has expired and is left alone delivers exactly one signal, with its own value.",
 	OneshotOnce:      "A one-shot timer fires exactly once.",
+	TimerIdentity:    "Signals of two timers carry their own si_value and si_timerid.",
+	OverrunInHandler: "A handler is told the overruns in si_overrun that timer_getoverrun() returns.",
 	PeriodicTicks:    "Signals and overruns of a periodic timer account for every period.",
 	IgnoredResumes:   "A periodic timer whose signal was ignored delivers again once there is a handler.",
+	RoundtripLate:    "Messages between two processes come back at once while the processors are idle.",
+	RoundtripKept:    "No message is lost or altered.",
 	NanosleepGrid:    "Sleepers wake at their own time, not all on one coarse grid.",
 }
 

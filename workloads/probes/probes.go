@@ -1,6 +1,6 @@
 // Package probes holds the C program timerprobe, which reports from user space
 // and without tracing how a kernel's timers behave: the semantic record of a
-// boot, and three small workloads on timers that are used as documented.
+// boot, and small workloads on timers that are used as documented.
 package probes
 
 import (
@@ -10,13 +10,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"bisectd/blame"
 	"bisectd/workloads"
 )
 
-//go:generate gcc -O2 -static -D_GNU_SOURCE -Wall -Wextra -Werror -o bin/timerprobe src/timerprobe.c src/record.c src/signals.c src/late.c -lrt
+//go:generate gcc -O2 -static -D_GNU_SOURCE -Wall -Wextra -Werror -o bin/timerprobe src/timerprobe.c src/record.c src/signals.c src/timers.c src/late.c src/mq.c -lrt
 
 // The program is built by go generate and not kept in the repository: a build
 // without it works and says so when the probe is needed.
@@ -33,6 +35,9 @@ const comm = "timerprobe"
 // semanticsTimeout is three times what the program takes at most (it begins no
 // new check after 18 s): one that runs into it has met a sleep without end.
 const semanticsTimeout = time.Minute
+
+// buckets is the most that the program's histograms have.
+const buckets = 40
 
 // Binary returns the static executable. It is the infrastructure's fault when
 // this program was built without.
@@ -63,10 +68,16 @@ func Version() (string, error) {
 	return fmt.Sprintf("timerprobe %x", sha256.Sum256(data))[:len("timerprobe ")+12], nil
 }
 
-// Command runs the semantic checks.
-func Command() workloads.Command {
+// Command runs the semantic checks: all of them, or those of the given names
+// with what belongs to them (the control of a marker, the other bound of an
+// interface), which takes a fraction of the time.
+func Command(only ...string) workloads.Command {
+	argv := []string{GuestPath, "--mode=semantics"}
+	if len(only) > 0 {
+		argv = append(argv, "--only="+strings.Join(only, ","))
+	}
 	return workloads.Command{
-		Argv:    []string{GuestPath, "--mode=semantics"},
+		Argv:    argv,
 		Timeout: semanticsTimeout,
 		Comm:    comm,
 	}
@@ -95,8 +106,8 @@ func Parse(stdout []byte) (workloads.ProbeRecord, error) {
 // check refuses records that could not have come from the program: an unknown
 // or repeated name would otherwise compare as a difference between kernels.
 func check(r workloads.ProbeRecord) error {
-	if len(r.Markers) == 0 || len(r.Invariants) == 0 {
-		return fmt.Errorf("record without markers or invariants")
+	if len(r.Markers)+len(r.Invariants) == 0 {
+		return fmt.Errorf("record without markers and invariants")
 	}
 	seen := map[string]bool{}
 	once := func(name string) error {
@@ -119,6 +130,9 @@ func check(r workloads.ProbeRecord) error {
 		case workloads.Pass, workloads.Fail, workloads.NotMeasured:
 		default:
 			return fmt.Errorf("%s: result %q", v.Name, v.Result)
+		}
+		if len(v.Histogram) > buckets || slices.ContainsFunc(v.Histogram, func(n int) bool { return n < 0 }) {
+			return fmt.Errorf("%s: histogram %d", v.Name, v.Histogram)
 		}
 	}
 	return nil

@@ -2,10 +2,12 @@ package probes
 
 import (
 	"context"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -90,7 +92,10 @@ func TestHost(t *testing.T) {
 	}
 	for _, m := range record.Markers {
 		names++
-		if !m.Measured || !m.Clear || m.Seen == dropsStale(t) {
+		if m.Name != IgnoredKept && m.Seen == dropsStale(t) || m.Name == IgnoredKept && m.Seen != dropsStale(t) {
+			t.Errorf("another kernel's: %+v", m)
+		}
+		if !m.Measured || !m.Clear {
 			t.Errorf("%+v", m)
 		}
 	}
@@ -99,11 +104,65 @@ func TestHost(t *testing.T) {
 	}
 }
 
+// TestOnly asks for some checks by name.
+func TestOnly(t *testing.T) {
+	exe := compile(t, "")
+	for _, tt := range []struct{ only, want []string }{
+		{[]string{StaleRearm}, []string{StaleRearm, PendingDelivered}},
+		{[]string{InterfaceEarly("timerfd"), RoundtripKept},
+			[]string{InterfaceLate("timerfd"), InterfaceEarly("timerfd"), RoundtripLate, RoundtripKept}},
+		{[]string{NanosleepGrid}, []string{InterfaceLate("nanosleep"), InterfaceEarly("nanosleep"), NanosleepGrid}},
+		{[]string{IgnoredKept, OneshotOnce}, []string{IgnoredKept, OneshotOnce}},
+	} {
+		out := run(t, exe, Command(tt.only...).Argv[1:]...)
+		r, err := Parse(out)
+		if err != nil {
+			t.Fatalf("%q: %v\n%s", tt.only, err, out)
+		}
+		var got []string
+		for _, m := range r.Markers {
+			got = append(got, m.Name)
+		}
+		for _, v := range r.Invariants {
+			got = append(got, v.Name)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%q: got %q, want %q", tt.only, got, tt.want)
+		}
+	}
+	if err := exec.Command(exe, Command("timerfd").Argv[1:]...).Run(); err == nil {
+		t.Error("there is no check of the name timerfd")
+	}
+}
+
+// TestHistogram holds each histogram to the number of samples behind it.
+func TestHistogram(t *testing.T) {
+	exe := compile(t, "")
+	r, err := Parse(run(t, exe, Command(InterfaceLate("nanosleep"), RoundtripLate, OneshotOnce).Argv[1:]...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]int{InterfaceLate("nanosleep"): 30, RoundtripLate: 200}
+	for _, v := range r.Invariants {
+		sum := 0
+		for i, n := range v.Histogram {
+			sum += n
+			if n > 0 && i < 6 {
+				t.Errorf("%s: below 64 ns: %d", v.Name, v.Histogram)
+			}
+		}
+		if sum != counts[v.Name] {
+			t.Errorf("%s: %d samples in %d", v.Name, sum, v.Histogram)
+		}
+	}
+}
+
 // TestFaults shows that the checks can fail: behind each fault exactly the
 // named checks say so.
 func TestFaults(t *testing.T) {
-	unmeasured := []string{PendingDelivered, OneshotOnce, PeriodicTicks, IgnoredResumes}
-	for _, name := range []string{"posix-timer", "posix-timer-realtime", "timerfd", "timerfd-realtime"} {
+	unmeasured := []string{PendingDelivered, OneshotOnce, TimerIdentity, OverrunInHandler, PeriodicTicks, IgnoredResumes,
+		RoundtripLate, RoundtripKept}
+	for _, name := range []string{"posix-timer", "posix-timer-realtime", "timerfd", "timerfd-realtime", "mq-timedreceive"} {
 		unmeasured = append(unmeasured, InterfaceLate(name), InterfaceEarly(name))
 	}
 	tests := []struct {
@@ -115,12 +174,15 @@ func TestFaults(t *testing.T) {
 	}{
 		{"grid.c", []string{"nanosleep"}, workloads.Fail, []string{"nanosleep-late", NanosleepGrid}, nil},
 		{"early.c", []string{"clock_nanosleep", "timer_getoverrun"}, workloads.Fail,
-			[]string{"clock-nanosleep-abs-tai-early", OneshotOnce, PeriodicTicks}, nil},
-		{"nosys.c", []string{"timer_create", "timerfd_create"}, workloads.NotMeasured, unmeasured,
+			[]string{"clock-nanosleep-abs-tai-early", OneshotOnce, OverrunInHandler, PeriodicTicks}, nil},
+		{"identity.c", []string{"sigtimedwait"}, workloads.Fail, []string{TimerIdentity}, nil},
+		{"slowmq.c", []string{"mq_timedsend", "fopen"}, workloads.Fail, []string{RoundtripLate, RoundtripKept}, nil},
+		{"busymq.c", []string{"mq_timedsend", "fopen"}, workloads.NotMeasured, []string{RoundtripLate}, nil},
+		{"nosys.c", []string{"timer_create", "timerfd_create", "mq_open"}, workloads.NotMeasured, unmeasured,
 			func(m workloads.Marker) bool { return !m.Measured && m.Detail == "Function not implemented" }},
 		{"stale.c", []string{"timer_settime"}, workloads.Fail, nil,
 			func(m workloads.Marker) bool {
-				return m.Name == StaleDelete || m.Seen && m.Clear && m.Detail == "20/20"
+				return m.Name == StaleDelete || m.Name == IgnoredKept || m.Seen && m.Clear && m.Detail == "20/20"
 			}},
 	}
 	for _, tt := range tests {
@@ -146,11 +208,11 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestWorkloads runs the three workloads on this host, by the command line
+// TestWorkloads runs the workloads on this host, by the command line
 // that the guest would get.
 func TestWorkloads(t *testing.T) {
 	exe := compile(t, "")
-	for _, mode := range []string{"sleep", "arm", "periodic"} {
+	for _, mode := range []string{"sleep", "arm", "periodic", "mq"} {
 		t.Run(mode, func(t *testing.T) {
 			w, err := workloads.Lookup("probes/" + mode)
 			if err != nil {
@@ -177,6 +239,38 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
+// TestPeriodicFrequency holds the periodic timer to the frequency of the job,
+// however fast: a healthy kernel accounts for every tick.
+func TestPeriodicFrequency(t *testing.T) {
+	exe := compile(t, "")
+	w, err := workloads.Lookup("probes/periodic")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, hz := range []string{"100", "20000", "1000000"} {
+		cmd, err := w.Command(workloads.Params{Duration: 500 * time.Millisecond, Args: map[string]string{"timer-freq": hz}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := w.Parse(workloads.Output{Stdout: run(t, exe, cmd.Argv[1:]...), Wall: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _ := strconv.ParseFloat(hz, 64)
+		ticks, _ := s.Metric("ticks_per_s")
+		signals, _ := s.Metric("signals_per_s")
+		overruns, _ := s.Metric("overruns_per_s")
+		perCPU, ok := s.Metric("ticks_per_cpu_s")
+		// One tick may be missing at either end of half a second.
+		if math.Abs(ticks.Value-want) > 4+want/1e4 || math.Abs(signals.Value+overruns.Value-ticks.Value) > 0.001 {
+			t.Errorf("%s Hz: %g ticks/s from %g signals/s and %g overruns/s", hz, ticks.Value, signals.Value, overruns.Value)
+		}
+		if !ok || perCPU.Value < ticks.Value {
+			t.Errorf("%s Hz: %g ticks/cpu-s", hz, perCPU.Value)
+		}
+	}
+}
+
 // TestBinary holds in a fresh clone as well as after go generate.
 func TestBinary(t *testing.T) {
 	data, err := Binary()
@@ -196,18 +290,26 @@ func TestBinary(t *testing.T) {
 }
 
 func TestCommandRefuses(t *testing.T) {
-	w, err := workloads.Lookup("probes/sleep")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range []workloads.Params{
-		{},
-		{Duration: time.Millisecond},
-		{Duration: 2 * time.Hour},
-		{Duration: time.Second, Args: map[string]string{"seconds": "3"}},
+	for _, tt := range []struct {
+		name string
+		p    workloads.Params
+	}{
+		{"probes/sleep", workloads.Params{}},
+		{"probes/sleep", workloads.Params{Duration: time.Millisecond}},
+		{"probes/sleep", workloads.Params{Duration: 2 * time.Hour}},
+		{"probes/sleep", workloads.Params{Duration: time.Second, Args: map[string]string{"seconds": "3"}}},
+		{"probes/sleep", workloads.Params{Duration: time.Second, Args: map[string]string{"timer-freq": "3"}}},
+		{"probes/periodic", workloads.Params{Duration: time.Second, Args: map[string]string{"timer-rand": "true"}}},
+		{"probes/periodic", workloads.Params{Duration: time.Second, Args: map[string]string{"timer-freq": "20k"}}},
+		{"probes/periodic", workloads.Params{Duration: time.Second, Args: map[string]string{"timer-freq": "0"}}},
+		{"probes/periodic", workloads.Params{Duration: time.Second, Args: map[string]string{"timer-freq": "100000001"}}},
 	} {
-		if _, err := w.Command(p); blame.Of(err) != blame.User || err == nil {
-			t.Errorf("%+v: %v", p, err)
+		w, err := workloads.Lookup(tt.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Command(tt.p); blame.Of(err) != blame.User || err == nil {
+			t.Errorf("%s %+v: %v", tt.name, tt.p, err)
 		}
 	}
 }
@@ -221,6 +323,9 @@ func TestParseRefuses(t *testing.T) {
 		"unknown name":   record(`"stale"`, `"nanosleep-late"`, "pass"),
 		"repeated name":  record(`"stale-signal-after-rearm"`, `"stale-signal-after-rearm"`, "pass"),
 		"unknown result": record(`"stale-signal-after-rearm"`, `"nanosleep-late"`, "fine"),
+		"negative count": withHistogram("-1"),
+		"many buckets":   withHistogram("0" + strings.Repeat(",0", buckets)),
+		"no counts":      withHistogram(`"1"`),
 		"two records": record(`"stale-signal-after-rearm"`, `"nanosleep-late"`, "pass") +
 			record(`"stale-signal-after-rearm"`, `"nanosleep-late"`, "pass"),
 	}
@@ -232,6 +337,15 @@ func TestParseRefuses(t *testing.T) {
 	if _, err := Parse([]byte(record(`"stale-signal-after-rearm"`, `"nanosleep-late"`, "pass"))); err != nil {
 		t.Error(err)
 	}
+	r, err := Parse([]byte(withHistogram("0,3,4")))
+	if err != nil || !slices.Equal(r.Invariants[0].Histogram, []int{0, 3, 4}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func withHistogram(counts string) string {
+	return strings.Replace(record(`"stale-signal-after-rearm"`, `"nanosleep-late"`, "pass"),
+		`"detail":""`, `"detail":"","histogram":[`+counts+`]`, 1)
 }
 
 func record(marker, invariant, result string) string {
@@ -259,10 +373,17 @@ func TestParseWorkloadRefuses(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(record(`"stale-signal-after-rearm"`, `"nanosleep-late"`, "pass")))
 	f.Add([]byte(`{"mode":"semantics"}`))
+	f.Add([]byte(withHistogram("1,2,3")))
+	f.Add([]byte(`{"mode":"semantics","markers":[],"invariants":[{"name":"mq-roundtrip-kept","result":"not-measured"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := Parse(data)
-		if err == nil && (len(r.Markers) == 0 || len(r.Invariants) == 0) {
+		if err == nil && len(r.Markers)+len(r.Invariants) == 0 {
 			t.Errorf("accepted an empty record: %q", data)
+		}
+		for _, v := range r.Invariants {
+			if len(v.Histogram) > buckets || Meaning(v.Name) == "" {
+				t.Errorf("accepted %+v", v)
+			}
 		}
 	})
 }

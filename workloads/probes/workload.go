@@ -3,6 +3,7 @@ package probes
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"time"
 
 	"bisectd/blame"
@@ -16,10 +17,14 @@ type workload struct {
 	mode    string
 	metrics []workloads.Metric // values unset; primary first
 	about   []string           // see Workload.Exercises
+	timer   bool               // has a timer of the argument timer-freq
 }
 
-// Sleepers of 1 ms, the cost of arming without expiring, and a periodic timer
-// that is never touched again.
+// Sleepers of 1 ms, the cost of arming without expiring, a periodic timer that
+// is never touched again, and messages that go back and forth. The periodic
+// timer is the counterpart of stress-ng/timer at the same timer-freq: the same
+// clock, handler and main loop, but the handler does not arm the timer again,
+// so that no signal is ever pending when it is armed.
 func init() {
 	workloads.Register(workload{mode: "sleep", about: []string{"nanosleep"}, metrics: []workloads.Metric{
 		{Name: "sleep_late_p50_ns", Unit: "ns", Better: workloads.Lower},
@@ -30,10 +35,17 @@ func init() {
 		{Name: "arm_disarm_ns", Unit: "ns", Better: workloads.Lower},
 		{Name: "timerfd_arm_ns", Unit: "ns", Better: workloads.Lower},
 	}})
-	workloads.Register(workload{mode: "periodic", about: []string{"posix-timer", "periodic"}, metrics: []workloads.Metric{
+	periodic := []string{"posix-timer", "periodic", "overrun"}
+	workloads.Register(workload{mode: "periodic", timer: true, about: periodic, metrics: []workloads.Metric{
 		{Name: "ticks_per_s", Unit: "ticks/s", Better: workloads.Higher},
+		{Name: "ticks_per_cpu_s", Unit: "ticks/cpu-s", Better: workloads.Higher},
 		{Name: "signals_per_s", Unit: "signals/s", Better: workloads.Higher},
 		{Name: "overruns_per_s", Unit: "overruns/s", Better: workloads.Lower},
+	}})
+	workloads.Register(workload{mode: "mq", about: []string{"mq-"}, metrics: []workloads.Metric{
+		{Name: "mq_rtt_p50_ns", Unit: "ns", Better: workloads.Lower},
+		{Name: "mq_rtt_p99_ns", Unit: "ns", Better: workloads.Lower},
+		{Name: "mq_trips_per_s", Unit: "trips/s", Better: workloads.Higher},
 	}})
 }
 
@@ -58,16 +70,46 @@ const (
 	longest  = time.Hour - time.Second
 )
 
+// The one argument, with the name and the range that stress-ng/timer gives it.
+const (
+	frequencyArg = "timer-freq" // Hz
+	fastest      = 100_000_000
+)
+
+// frequency reads the argument of a workload that has a timer; 0 means the
+// program's own, 1 kHz.
+func (w workload) frequency(args map[string]string) (int, error) {
+	hz := 0
+	for name, text := range args {
+		if !w.timer {
+			return 0, blame.Errorf(blame.User, "%s takes no arguments; %q is unknown", w.Name(), name)
+		}
+		if name != frequencyArg {
+			return 0, blame.Errorf(blame.User, "%s: unknown argument %q; known: %s", w.Name(), name, frequencyArg)
+		}
+		var err error
+		if hz, err = strconv.Atoi(text); err != nil || hz < 1 || hz > fastest {
+			return 0, blame.Errorf(blame.User, "%s: %s %q is not a number from 1 to %d", w.Name(), name, text, fastest)
+		}
+	}
+	return hz, nil
+}
+
 func (w workload) Command(p workloads.Params) (workloads.Command, error) {
-	for name := range p.Args {
-		return workloads.Command{}, blame.Errorf(blame.User, "%s takes no arguments; %q is unknown", w.Name(), name)
+	hz, err := w.frequency(p.Args)
+	if err != nil {
+		return workloads.Command{}, err
 	}
 	if p.Duration < shortest || p.Duration > longest {
 		return workloads.Command{}, blame.Errorf(blame.User, "%s: duration %s is not within %s to %s",
 			w.Name(), p.Duration, shortest, longest)
 	}
+	argv := []string{GuestPath, "--mode=" + w.mode, fmt.Sprintf("--seconds=%g", p.Duration.Seconds())}
+	if hz > 0 {
+		argv = append(argv, fmt.Sprintf("--frequency=%d", hz))
+	}
 	return workloads.Command{
-		Argv: []string{GuestPath, "--mode=" + w.mode, fmt.Sprintf("--seconds=%g", p.Duration.Seconds())},
+		Argv: argv,
 		// A loaded host can stretch a guest's run, a broken timer
 		// lengthens it by the 5 s after which the program gives up.
 		Timeout: 2*p.Duration + 30*time.Second,

@@ -36,7 +36,7 @@ static int wait_absolute(clockid_t clock, int64_t *target)
 static int wait_posix_timer(clockid_t clock, int64_t *target)
 {
 	timer_t timer;
-	int err = create(clock, &timer);
+	int err = create(clock, COOKIE, &timer);
 
 	if (err)
 		return err;
@@ -109,9 +109,9 @@ static int sample_late(waiter wait, clockid_t clock, int samples, int64_t cap, s
  * worth_repeating tells whether samples that are too late may be so because the
  * machine stalled: not when every single one is later than a stall explains.
  */
-static int worth_repeating(const struct lateness *l, int64_t median)
+bool worth_repeating(const struct lateness *l, int64_t late)
 {
-	return median > LATE_BOUND && l->late[0] < 10 * LATE_BOUND;
+	return late > LATE_BOUND && l->late[0] < 10 * LATE_BOUND;
 }
 
 /*
@@ -131,8 +131,8 @@ static void check_late(const char *name, waiter wait, clockid_t clock, int sampl
 			break;
 		err = sample_late(wait, clock, samples, GROUP_CAP, l);
 		if (err) {
-			snprintf(late->detail, sizeof(late->detail), "%s", reason(err));
-			snprintf(early->detail, sizeof(early->detail), "%s", reason(err));
+			unmeasured(late, err);
+			unmeasured(early, err);
 			return;
 		}
 		median = percentile(l->late, l->n, 50);
@@ -144,6 +144,7 @@ static void check_late(const char *name, waiter wait, clockid_t clock, int sampl
 	judge(late, median, LATE_BOUND);
 	snprintf(late->detail, sizeof(late->detail), "median of %d; 95th percentile %lld ns, longest %lld ns", l->n,
 		 (long long)percentile(l->late, l->n, 95), (long long)l->late[l->n - 1]);
+	histogram(late, l);
 	judge(early, earliest, 0);
 	snprintf(early->detail, sizeof(early->detail), "earliest of %d", l->n);
 }
@@ -162,10 +163,9 @@ static double crowding(const struct lateness *l, int64_t g)
 	return (double)most / l->n;
 }
 
-static void check_grid(const struct lateness *l)
+static void check_grid(struct invariant *v, const struct lateness *l)
 {
 	static const int64_t grids[] = { 10 * MS, 100 * MS, 500 * MS, SEC };
-	struct invariant *v = new_invariant("nanosleep-grid", "", "fraction");
 	int64_t p50, worst_grid = 0;
 	double f, worst = 0;
 	unsigned int i;
@@ -199,8 +199,10 @@ static struct lateness samples;
 
 void check_nanosleep(void)
 {
+	if (!wanted("nanosleep", "-late") && !wanted("nanosleep", "-early") && !wanted("nanosleep", "-grid"))
+		return;
 	check_late("nanosleep", wait_nanosleep, CLOCK_MONOTONIC, 30, &samples);
-	check_grid(&samples);
+	check_grid(new_invariant("nanosleep-grid", "", "fraction"), &samples);
 }
 
 void check_interfaces(void)
@@ -219,9 +221,11 @@ void check_interfaces(void)
 		{ "timerfd", wait_timerfd, CLOCK_MONOTONIC },
 		{ "timerfd-realtime", wait_timerfd, CLOCK_REALTIME },
 		{ "itimer", wait_itimer, CLOCK_MONOTONIC },
+		{ "mq-timedreceive", wait_mq, CLOCK_REALTIME },
 	};
 	unsigned int i;
 
 	for (i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]); i++)
-		check_late(interfaces[i].name, interfaces[i].wait, interfaces[i].clock, 10, &samples);
+		if (wanted(interfaces[i].name, "-late") || wanted(interfaces[i].name, "-early"))
+			check_late(interfaces[i].name, interfaces[i].wait, interfaces[i].clock, 10, &samples);
 }

@@ -57,6 +57,30 @@ static unsigned int n_invariants;
 static struct marker markers[8];
 static unsigned int n_markers;
 
+static const char *only;
+
+void set_only(const char *names)
+{
+	only = names;
+}
+
+bool wanted(const char *name, const char *suffix)
+{
+	char full[48];
+	const char *at = only;
+	size_t n;
+
+	if (!only)
+		return true;
+	n = snprintf(full, sizeof(full), "%s%s", name, suffix);
+	for (; at; at = strchr(at, ',')) {
+		at += *at == ',';
+		if (!strncmp(at, full, n) && (at[n] == ',' || !at[n]))
+			return true;
+	}
+	return false;
+}
+
 const char *reason(int err)
 {
 	if (!err)
@@ -90,9 +114,45 @@ void judge(struct invariant *v, double value, double bound)
 	v->result = value <= bound ? PASS : FAIL;
 }
 
-void print_record(void)
+void unmeasured(struct invariant *v, int err)
+{
+	v->result = NOT_MEASURED;
+	snprintf(v->detail, sizeof(v->detail), "%s", reason(err));
+}
+
+void histogram(struct invariant *v, const struct lateness *l)
+{
+	int i, bucket;
+
+	memset(v->histogram, 0, sizeof(v->histogram));
+	v->buckets = 0;
+	for (i = 0; i < l->n; i++) {
+		bucket = l->late[i] < 2 ? 0 : 63 - __builtin_clzll(l->late[i]);
+		if (bucket >= BUCKETS)
+			bucket = BUCKETS - 1;
+		v->histogram[bucket]++;
+		if (bucket >= v->buckets)
+			v->buckets = bucket + 1;
+	}
+}
+
+static void print_invariant(const struct invariant *v)
+{
+	int i;
+
+	printf("{\"name\":\"%s\",\"result\":\"%s\",\"value\":%.10g,\"bound\":%.10g,\"unit\":\"%s\",\"detail\":\"%s\"",
+	       v->name, result_names[v->result], v->value, v->bound, v->unit, v->detail);
+	for (i = 0; i < v->buckets; i++)
+		printf("%s%d", i ? "," : ",\"histogram\":[", v->histogram[i]);
+	printf("%s}", v->buckets ? "]" : "");
+}
+
+bool print_record(void)
 {
 	unsigned int i;
+
+	if (!n_markers && !n_invariants)
+		return false;
 
 	printf("{\"mode\":\"semantics\",\"elapsed_ns\":%lld,\"markers\":[", (long long)(mono() - started));
 	for (i = 0; i < n_markers; i++) {
@@ -110,11 +170,10 @@ void print_record(void)
 	}
 	printf("],\"invariants\":[");
 	for (i = 0; i < n_invariants; i++) {
-		const struct invariant *v = &invariants[i];
-
-		printf("%s{\"name\":\"%s\",\"result\":\"%s\",\"value\":%.10g,\"bound\":%.10g,"
-		       "\"unit\":\"%s\",\"detail\":\"%s\"}",
-		       i ? "," : "", v->name, result_names[v->result], v->value, v->bound, v->unit, v->detail);
+		if (i)
+			putchar(',');
+		print_invariant(&invariants[i]);
 	}
 	printf("]}\n");
+	return true;
 }

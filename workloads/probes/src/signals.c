@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* POSIX timers and their signals. */
+/* POSIX timers, their signals, and what becomes of a signal that is pending
+ * when its timer is touched. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 
 static volatile sig_atomic_t hits, wrong;
 
-static void on_signal(int sig, siginfo_t *info, void *context)
+void on_signal(int sig, siginfo_t *info, void *context)
 {
 	(void)sig;
 	(void)context;
@@ -17,7 +18,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		wrong++;
 }
 
-static int set_handler(void (*handler)(int, siginfo_t *, void *))
+int set_handler(void (*handler)(int, siginfo_t *, void *))
 {
 	struct sigaction sa = { .sa_flags = SA_SIGINFO };
 
@@ -28,7 +29,7 @@ static int set_handler(void (*handler)(int, siginfo_t *, void *))
 	return sigaction(SIG_TIMER, &sa, NULL);
 }
 
-static void mask(int how)
+void mask(int how)
 {
 	sigset_t set;
 
@@ -37,11 +38,11 @@ static void mask(int how)
 	sigprocmask(how, &set, NULL);
 }
 
-int create(clockid_t clock, timer_t *timer)
+int create(clockid_t clock, int value, timer_t *timer)
 {
 	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIG_TIMER };
 
-	ev.sigev_value.sival_int = COOKIE;
+	ev.sigev_value.sival_int = value;
 	return timer_create(clock, &ev, timer) ? errno : 0;
 }
 
@@ -66,7 +67,14 @@ int take(int signo, int64_t timeout, siginfo_t *info)
 	return 0;
 }
 
-static bool is_pending(void)
+/* drain takes the signals that a deleted timer left behind. */
+void drain(void)
+{
+	while (take(SIG_TIMER, 0, NULL) == 0)
+		;
+}
+
+bool is_pending(void)
 {
 	sigset_t set;
 
@@ -87,7 +95,7 @@ static int stale_try(enum action action, int64_t interval, int *count)
 	int err;
 
 	mask(SIG_BLOCK);
-	err = create(CLOCK_MONOTONIC, &timer);
+	err = create(CLOCK_MONOTONIC, COOKIE, &timer);
 	if (err)
 		return err;
 	err = arm(timer, 0, 100 * US, interval);
@@ -108,17 +116,19 @@ static int stale_try(enum action action, int64_t interval, int *count)
 	mask(SIG_BLOCK);
 	if (action != DELETE)
 		timer_delete(timer);
-	while (take(SIG_TIMER, 0, NULL) == 0)
-		;
+	drain();
 	return err;
 }
 
 static void stale_marker(const char *name, enum action action, int64_t interval)
 {
-	struct marker *m = new_marker(name);
 	int64_t end = mono() + GROUP_CAP;
+	struct marker *m;
 	int i, count;
 
+	if (!wanted(name, ""))
+		return;
+	m = new_marker(name);
 	for (i = 0; i < 20 && budget_left() && (i < MIN_SAMPLES || mono() < end); i++) {
 		m->error = stale_try(action, interval, &count);
 		if (m->error)
@@ -150,127 +160,6 @@ static void check_pending_delivered(void)
 	snprintf(v->detail, sizeof(v->detail), "%d of %d expired timers did not deliver exactly their signal", bad, i);
 }
 
-/* check_once lets a one-shot timer expire and listens for four more periods. */
-static void check_once(void)
-{
-	struct invariant *v = new_invariant("oneshot-fires-once", "", "tries");
-	int64_t end = mono() + GROUP_CAP;
-	int i, err, bad = 0;
-	siginfo_t info;
-	timer_t timer;
-
-	for (i = 0; i < 10 && budget_left() && (i < MIN_SAMPLES || mono() < end); i++) {
-		err = create(CLOCK_MONOTONIC, &timer);
-		if (err) {
-			snprintf(v->detail, sizeof(v->detail), "timer_create: %s", reason(err));
-			return;
-		}
-		memset(&info, 0, sizeof(info));
-		arm(timer, 0, MS, 0);
-		err = take(SIG_TIMER, GIVE_UP, &info);
-		bad += err || info.si_code != SI_TIMER || info.si_value.sival_int != COOKIE ||
-		       timer_getoverrun(timer) != 0 || take(SIG_TIMER, 4 * MS, &info) == 0;
-		timer_delete(timer);
-	}
-	if (!i)
-		return;
-	judge(v, bad, 0);
-	snprintf(v->detail, sizeof(v->detail), "%d of %d one-shot timers gave other than one signal", bad, i);
-}
-
-/*
- * count_ticks runs a 1 kHz timer, never re-armed, and accounts for every
- * period. At a dequeue the kernel adds all periods gone by to the overrun
- * count, so after one last signal the sum lies between the periods before the
- * wait began and those when it ended, however late the signals were.
- */
-int count_ticks(int64_t duration, struct ticks *t)
-{
-	int64_t before, after, last;
-	timer_t timer;
-	int err;
-
-	memset(t, 0, sizeof(*t));
-	err = create(CLOCK_MONOTONIC, &timer);
-	if (err)
-		return err;
-	before = mono();
-	err = arm(timer, 0, MS, MS);
-	after = mono();
-	do {
-		last = mono();
-		if (err)
-			break;
-		err = take(SIG_TIMER, GIVE_UP, NULL);
-		if (err)
-			break;
-		t->signals++;
-		t->overruns += timer_getoverrun(timer);
-	} while (last - before < duration);
-	t->elapsed = mono() - before;
-	t->low = (last - after) / MS;
-	t->high = t->elapsed / MS;
-	timer_delete(timer);
-	while (take(SIG_TIMER, 0, NULL) == 0)
-		;
-	return err;
-}
-
-static void check_periodic(void)
-{
-	struct invariant *v = new_invariant("periodic-ticks-accounted", "", "ticks");
-	int64_t sum, off;
-	struct ticks t;
-	int err;
-
-	if (!budget_left())
-		return;
-	err = count_ticks(500 * MS, &t);
-	if (err && err != EAGAIN) {
-		snprintf(v->detail, sizeof(v->detail), "%s", reason(err));
-		return;
-	}
-	sum = t.signals + t.overruns;
-	off = sum < t.low ? t.low - sum : sum > t.high ? sum - t.high : 0;
-	judge(v, off, TICK_BOUND);
-	snprintf(v->detail, sizeof(v->detail), "%lld signals and %lld overruns in %lld to %lld periods",
-		 (long long)t.signals, (long long)t.overruns, (long long)t.low, (long long)t.high);
-}
-
-/* check_resumes ignores the signal of a periodic timer for some periods. Once
- * there is a handler again the signal has to come. */
-static void check_resumes(void)
-{
-	struct invariant *v = new_invariant("ignored-timer-resumes", "", "ns");
-	int64_t from;
-	timer_t timer;
-	int err;
-
-	if (!budget_left())
-		return;
-	err = create(CLOCK_MONOTONIC, &timer);
-	if (err) {
-		snprintf(v->detail, sizeof(v->detail), "timer_create: %s", reason(err));
-		return;
-	}
-	set_handler(NULL);
-	mask(SIG_UNBLOCK);
-	arm(timer, 0, 2 * MS, 2 * MS);
-	from = mono();
-	while (mono() - from < 10 * MS)
-		;
-	mask(SIG_BLOCK);
-	set_handler(on_signal);
-	from = mono();
-	err = take(SIG_TIMER, GIVE_UP, NULL);
-	judge(v, mono() - from, RESUME_BOUND);
-	snprintf(v->detail, sizeof(v->detail), "%s after the signal was no longer ignored",
-		 err ? "no signal" : "first signal");
-	timer_delete(timer);
-	while (take(SIG_TIMER, 0, NULL) == 0)
-		;
-}
-
 void setup_signals(void)
 {
 	sigset_t set;
@@ -282,15 +171,27 @@ void setup_signals(void)
 	set_handler(on_signal);
 }
 
-void check_signals(void)
+void check_stale(void)
 {
+	static const struct {
+		const char *name;
+		enum action action;
+		int64_t interval;
+	} markers[] = {
+		{ "stale-signal-after-disarm", DISARM, 0 },
+		{ "stale-signal-after-rearm", REARM, 0 },
+		{ "stale-signal-after-disarm-periodic", DISARM, 100 * MS },
+		{ "stale-signal-after-rearm-periodic", REARM, 100 * MS },
+		{ "stale-signal-after-delete", DELETE, 0 },
+	};
+	unsigned int i, n = sizeof(markers) / sizeof(markers[0]);
+	bool needed = wanted("pending-signal-delivered", "");
+
+	for (i = 0; i < n; i++)
+		needed = needed || wanted(markers[i].name, "");
+	if (!needed)
+		return;
 	check_pending_delivered();
-	stale_marker("stale-signal-after-disarm", DISARM, 0);
-	stale_marker("stale-signal-after-rearm", REARM, 0);
-	stale_marker("stale-signal-after-disarm-periodic", DISARM, 100 * MS);
-	stale_marker("stale-signal-after-rearm-periodic", REARM, 100 * MS);
-	stale_marker("stale-signal-after-delete", DELETE, 0);
-	check_once();
-	check_periodic();
-	check_resumes();
+	for (i = 0; i < n; i++)
+		stale_marker(markers[i].name, markers[i].action, markers[i].interval);
 }

@@ -2,8 +2,8 @@
 /*
  * timerprobe - what a user of the kernel's timers sees, without tracing.
  *
- *	timerprobe --mode=semantics
- *	timerprobe --mode=sleep|arm|periodic --seconds=S
+ *	timerprobe --mode=semantics [--only=NAME,...]
+ *	timerprobe --mode=sleep|arm|periodic|mq --seconds=S [--frequency=HZ]
  *
  * One line of JSON on standard output; exit status 0 when something could be
  * measured, 2 on wrong usage. The names in it are explained by names.go.
@@ -14,6 +14,7 @@
  * 20 s even on a kernel whose sleepers wake every half second. A kernel on which
  * a sleeper never wakes leaves no record at all: the caller's timeout ends it.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,10 +25,14 @@
 static int mode_semantics(void)
 {
 	check_nanosleep();
-	check_signals();
+	check_stale();
+	check_timers();
 	check_interfaces();
-	print_record();
-	return 0;
+	check_roundtrip();
+	if (print_record())
+		return 0;
+	fprintf(stderr, "timerprobe: there is no such check\n");
+	return 2;
 }
 
 static struct lateness samples;
@@ -90,7 +95,7 @@ static int mode_arm(int64_t duration)
 	int64_t ops = 0;
 	timer_t timer;
 
-	if (create(CLOCK_MONOTONIC, &timer) == 0)
+	if (create(CLOCK_MONOTONIC, COOKIE, &timer) == 0)
 		posix = time_pairs(pair_posix, &timer, duration / 2, &ops);
 	if (fd >= 0)
 		tfd = time_pairs(pair_timerfd, &fd, duration / 2, &ops);
@@ -107,45 +112,80 @@ static int mode_arm(int64_t duration)
 	return 0;
 }
 
-static int mode_periodic(int64_t duration)
+static int mode_periodic(int64_t duration, int64_t interval)
 {
 	struct ticks t;
-	int err = count_ticks(duration, &t);
-	double s = t.elapsed / 1e9;
+	int err = run_periodic(duration, interval, &t);
+	int64_t sum;
+	double s;
 
 	if (err) {
 		fprintf(stderr, "timerprobe: periodic timer: %s\n", strerror(err));
 		return 1;
 	}
+	sum = t.signals + t.overruns;
+	s = t.elapsed / 1e9;
 	printf("{\"mode\":\"periodic\",\"ops\":%lld,\"values\":{\"ticks_per_s\":%.4f,\"signals_per_s\":%.4f,"
-	       "\"overruns_per_s\":%.4f}}\n", (long long)(t.signals + t.overruns), (t.signals + t.overruns) / s,
-	       t.signals / s, t.overruns / s);
+	       "\"overruns_per_s\":%.4f", (long long)sum, sum / s, t.signals / s, t.overruns / s);
+	if (t.cpu > 0)
+		printf(",\"ticks_per_cpu_s\":%.4f", sum * 1e9 / t.cpu);
+	printf("}}\n");
+	return 0;
+}
+
+static int mode_mq(int64_t duration)
+{
+	static struct trips trips;
+	int err = sample_trips(MAX_SAMPLES, duration, &trips);
+	const struct lateness *l = &trips.l;
+
+	if (!err && trips.lost)
+		err = ETIMEDOUT;
+	if (err) {
+		fprintf(stderr, "timerprobe: message queue: %s\n", strerror(err));
+		return 1;
+	}
+	printf("{\"mode\":\"mq\",\"ops\":%d,\"values\":{\"mq_rtt_p50_ns\":%lld,\"mq_rtt_p99_ns\":%lld,"
+	       "\"mq_trips_per_s\":%.4f}}\n", l->n, (long long)percentile(l->late, l->n, 50),
+	       (long long)percentile(l->late, l->n, 99), l->n * 1e9 / trips.elapsed);
 	return 0;
 }
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: timerprobe --mode=semantics | --mode=sleep|arm|periodic --seconds=S\n");
+	fprintf(stderr, "usage: timerprobe --mode=semantics [--only=NAME,...]\n"
+		"       timerprobe --mode=sleep|arm|periodic|mq --seconds=S [--frequency=HZ]\n");
 	return 2;
+}
+
+/* number reads a positive number below limit; -1 for anything else. */
+static double number(const char *text, double limit)
+{
+	char *rest;
+	double v = strtod(text, &rest);
+
+	return *rest || !(v > 0 && v < limit) ? -1 : v;
 }
 
 int main(int argc, char **argv)
 {
-	const char *mode = "", *seconds = "1";
-	double duration;
-	char *rest;
+	double seconds = 1, frequency = 1000;
+	const char *mode = "";
 	int i;
 
 	for (i = 1; i < argc; i++) {
 		if (!strncmp(argv[i], "--mode=", 7))
 			mode = argv[i] + 7;
+		else if (!strncmp(argv[i], "--only=", 7))
+			set_only(argv[i] + 7);
 		else if (!strncmp(argv[i], "--seconds=", 10))
-			seconds = argv[i] + 10;
+			seconds = number(argv[i] + 10, 3600);
+		else if (!strncmp(argv[i], "--frequency=", 12))
+			frequency = number(argv[i] + 12, 1e9);
 		else
 			return usage();
 	}
-	duration = strtod(seconds, &rest);
-	if (*rest || !(duration > 0 && duration < 3600))
+	if (seconds < 0 || frequency < 0)
 		return usage();
 
 	setup_signals();
@@ -153,10 +193,12 @@ int main(int argc, char **argv)
 	if (!strcmp(mode, "semantics"))
 		return mode_semantics();
 	if (!strcmp(mode, "sleep"))
-		return mode_sleep(duration * 1e9);
+		return mode_sleep(seconds * 1e9);
 	if (!strcmp(mode, "arm"))
-		return mode_arm(duration * 1e9);
+		return mode_arm(seconds * 1e9);
 	if (!strcmp(mode, "periodic"))
-		return mode_periodic(duration * 1e9);
+		return mode_periodic(seconds * 1e9, 1e9 / frequency);
+	if (!strcmp(mode, "mq"))
+		return mode_mq(seconds * 1e9);
 	return usage();
 }

@@ -20,6 +20,7 @@
 #define GROUP_CAP (500 * MS)	/* a group of samples slower than this is cut short */
 #define MIN_SAMPLES 2
 #define MAX_SAMPLES 65536
+#define BUCKETS 40		/* of a histogram; the last holds all from 2^39 ns, 9 minutes, on */
 
 #define LATE_BOUND (20 * MS)	/* see Bounds in names.go */
 #define LATE_ATTEMPTS 2
@@ -46,6 +47,8 @@ struct invariant {
 	double value, bound;
 	const char *unit;
 	char detail[160];
+	int histogram[BUCKETS];	/* bucket i: [2^i, 2^(i+1)) ns, the first all below 2 ns */
+	int buckets;		/* in use; 0: the check has no histogram */
 };
 
 struct marker {
@@ -54,35 +57,64 @@ struct marker {
 	int error;	/* errno of the call that kept it from being measured */
 };
 
-struct marker *new_marker(const char *name);
-struct invariant *new_invariant(const char *name, const char *suffix, const char *unit);
-void judge(struct invariant *v, double value, double bound);	/* passes up to bound */
-const char *reason(int err);	/* why something was not measured */
-void print_record(void);
-
-/* signals.c: POSIX timers and their signals */
-
-struct ticks {
-	int64_t signals, overruns, low, high, elapsed;
-};
-
-void setup_signals(void);
-int create(clockid_t clock, timer_t *timer);
-int arm(timer_t timer, int flags, int64_t value, int64_t interval);
-int take(int signo, int64_t timeout, siginfo_t *info);
-int count_ticks(int64_t duration, struct ticks *t);
-void check_signals(void);
-
-/* late.c: waits against clocks */
-
 struct lateness {
 	int64_t late[MAX_SAMPLES];	/* sorted */
 	int64_t wake[MAX_SAMPLES];	/* CLOCK_MONOTONIC */
 	int n;
 };
 
+void set_only(const char *names);	/* comma-separated; NULL: all */
+bool wanted(const char *name, const char *suffix);
+struct marker *new_marker(const char *name);
+struct invariant *new_invariant(const char *name, const char *suffix, const char *unit);
+void judge(struct invariant *v, double value, double bound);	/* passes up to bound */
+void unmeasured(struct invariant *v, int err);
+void histogram(struct invariant *v, const struct lateness *l);
+const char *reason(int err);	/* why something was not measured */
+bool print_record(void);	/* false: there was no check of a wanted name */
+
+/* signals.c: POSIX timers, and signals that are pending when they change */
+
+void setup_signals(void);
+void on_signal(int sig, siginfo_t *info, void *context);
+int set_handler(void (*handler)(int, siginfo_t *, void *));	/* NULL: ignore */
+void mask(int how);
+bool is_pending(void);
+void drain(void);
+int create(clockid_t clock, int value, timer_t *timer);
+int arm(timer_t timer, int flags, int64_t value, int64_t interval);
+int take(int signo, int64_t timeout, siginfo_t *info);
+void check_stale(void);
+
+/* timers.c: what the specification of POSIX timers promises */
+
+struct ticks {
+	int64_t signals, overruns, elapsed;
+	int64_t low, high;	/* periods that the signals and overruns lie between */
+	int64_t cpu;		/* ns of user and system time */
+};
+
+int run_periodic(int64_t duration, int64_t interval, struct ticks *t);
+void check_timers(void);
+
+/* late.c: waits against clocks */
+
 int sample_nanosleep(int64_t duration, struct lateness *l);
+bool worth_repeating(const struct lateness *l, int64_t late);
 void check_nanosleep(void);
 void check_interfaces(void);
+
+/* mq.c: message queues */
+
+struct trips {
+	struct lateness l;	/* durations of round trips */
+	int lost;		/* messages that did not come back as they were sent */
+	int64_t elapsed;	/* ns, all round trips together */
+	double idle;		/* share of the time of all processors */
+};
+
+int wait_mq(clockid_t clock, int64_t *target);
+int sample_trips(int samples, int64_t cap, struct trips *t);
+void check_roundtrip(void);
 
 #endif
