@@ -23,8 +23,9 @@ type Kernel struct {
 	Tree      string        `json:"tree"`
 	Image     string        `json:"image"` // bzImage
 	SystemMap string        `json:"system_map"`
-	Config    string        `json:"config"` // the final .config
-	Log       string        `json:"log"`    // build log, compressed no further
+	Modules   string        `json:"modules,omitempty"` // lib/modules/RELEASE; empty where all is built in
+	Config    string        `json:"config"`            // the final .config
+	Log       string        `json:"log"`               // build log, compressed no further
 	Release   string        `json:"release"`
 	Compiler  string        `json:"compiler"`   // first line of the compiler's --version
 	Signature string        `json:"signature"`  // over the allocated sections of vmlinux

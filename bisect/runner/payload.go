@@ -13,6 +13,7 @@ import (
 
 	"bisectd/bisect"
 	"bisectd/blame"
+	"bisectd/kbuild"
 	"bisectd/vm/guest"
 	"bisectd/vm/guest/proto"
 	"bisectd/vm/initramfs"
@@ -35,24 +36,46 @@ type payload struct {
 	version  string
 }
 
-// payload writes the initramfs of a profile once per process.
-func (r *Runner) payload(p bisect.Profile) (payload, error) {
-	if load, ok := r.payloads[p]; ok {
+// cargo is what payloads differ in.
+type cargo struct {
+	profile bisect.Profile
+	modules string // directory that the kernel's modules come from
+}
+
+// payload writes the initramfs for a boot of profile p once per process and
+// kernel with modules.
+func (r *Runner) payload(p bisect.Profile, k kbuild.Kernel) (payload, error) {
+	id := cargo{p, k.Modules}
+	if load, ok := r.payloads[id]; ok {
 		return load, nil
 	}
-	load, err := r.pack(p)
+	load, err := r.pack(p, k)
 	if err != nil {
 		return load, fmt.Errorf("guest payload: %w", err)
 	}
 	if r.payloads == nil {
-		r.payloads = map[bisect.Profile]payload{}
+		r.payloads = map[cargo]payload{}
 	}
-	r.payloads[p] = load
+	r.payloads[id] = load
 	return load, nil
 }
 
-func (r *Runner) pack(p bisect.Profile) (payload, error) {
-	load := payload{workload: r.Workload, archive: filepath.Join(r.Dir, string(p)+".cpio")}
+// Drivers returns the files that let a guest load what it needs of a kernel's
+// modules; none where the kernel has everything built in.
+func Drivers(k kbuild.Kernel) ([]initramfs.File, error) {
+	if k.Modules == "" {
+		return nil, nil
+	}
+	files, err := initramfs.Modules(k.Modules, initramfs.GuestModules...)
+	if err != nil {
+		return nil, blame.Errorf(blame.User, "modules in %s: %w", k.Modules, err)
+	}
+	return files, nil
+}
+
+func (r *Runner) pack(p bisect.Profile, k kbuild.Kernel) (payload, error) {
+	archive := fmt.Sprintf("%s-%d.cpio", p, len(r.payloads))
+	load := payload{workload: r.Workload, archive: filepath.Join(r.Dir, archive)}
 	if p == bisect.CounterpartBoot {
 		load.workload = r.Counterpart
 	}
@@ -73,7 +96,11 @@ func (r *Runner) pack(p bisect.Profile) (payload, error) {
 	if err != nil {
 		return load, err
 	}
-	load.digest, err = WriteArchive(load.archive, job, files)
+	drivers, err := Drivers(k)
+	if err != nil {
+		return load, err
+	}
+	load.digest, err = WriteArchive(load.archive, job, append(files, drivers...))
 	return load, err
 }
 

@@ -68,7 +68,7 @@ type Runner struct {
 	// nil waits a second longer each time.
 	Pause func(ctx context.Context, attempt int) error
 
-	payloads map[bisect.Profile]payload
+	payloads map[cargo]payload
 	slowest  time.Duration // startup so far
 	tally    tally
 }
@@ -119,7 +119,7 @@ func (r *Runner) Observe(ctx context.Context, b bisect.Boot) (bisect.Observation
 	if built.Failure != "" {
 		return noBuild(b, built.Failure), nil
 	}
-	load, err := r.payload(b.Profile)
+	load, err := r.payload(b.Profile, built.Kernel)
 	if err != nil {
 		return bisect.Observation{}, err
 	}
@@ -145,17 +145,14 @@ func (r *Runner) Observe(ctx context.Context, b bisect.Boot) (bisect.Observation
 	return o, nil
 }
 
-// Image returns the bootable image of a commit. One that does not build is
+// Kernel returns the kernel of a commit. One that does not build is
 // blame.User: the caller chose it.
-func (r *Runner) Image(ctx context.Context, c bisect.Commit) (string, error) {
+func (r *Runner) Kernel(ctx context.Context, c bisect.Commit) (kbuild.Kernel, error) {
 	rec, err := r.build(ctx, c)
-	if err != nil {
-		return "", err
+	if err == nil && rec.Failure != "" {
+		err = blame.Errorf(blame.User, "%s does not build: %s; choose another revision", c.Short(), rec.Failure)
 	}
-	if rec.Failure != "" {
-		return "", blame.Errorf(blame.User, "%s does not build: %s; choose another revision", c.Short(), rec.Failure)
-	}
-	return rec.Kernel.Image, nil
+	return rec.Kernel, err
 }
 
 // build returns the kernel of a commit or the reason why it has none. The

@@ -126,7 +126,7 @@ func newBench(t *testing.T, script ...func() (vm.Outcome, error)) bench {
 func (b bench) restart(t *testing.T) *Runner {
 	return &Runner{Workload: work{}, Builder: b.builder, Launcher: b.launcher, Journal: b.journal, Accel: vm.TCG, Dir: t.TempDir(),
 		Pause:    func(context.Context, int) error { return nil },
-		payloads: map[bisect.Profile]payload{bisect.MetricBoot: {workload: work{}, version: "work 1", digest: "d"}}}
+		payloads: map[cargo]payload{{profile: bisect.MetricBoot}: {workload: work{}, version: "work 1", digest: "d"}}}
 }
 
 func metric(commit, tree string, ordinal int) bisect.Boot {
