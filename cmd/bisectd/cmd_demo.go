@@ -120,7 +120,7 @@ func solve(ctx context.Context, paths Paths, job demo.Job) (demoAnswer, error) {
 	}
 	defer s.close()
 	m.line("planted: %s %s: %s", job.Class, job.Planted.ID[:12], job.Planted.Subject)
-	r, err := s.execute(ctx)
+	r, err := s.execute(ctx, (*bisect.Engine).Run)
 	if err != nil {
 		return demoAnswer{}, err
 	}

@@ -32,7 +32,7 @@ func (c *runCmd) Run(ctx context.Context, paths *Paths, out io.Writer) error {
 	defer s.close()
 	m.line("run %s: %d commits between %s and %s",
 		s.id, s.commits.Len(), s.commits.Good()[0].Short(), s.commits.Bad().Short())
-	result, err := s.execute(ctx)
+	result, err := s.execute(ctx, (*bisect.Engine).Run)
 	if err != nil {
 		return err
 	}

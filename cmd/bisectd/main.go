@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -26,6 +27,9 @@ const (
 	exitUser         = 2
 	exitInconclusive = 3
 	exitUnfit        = 4
+	exitNew          = 1   // of test, see git-bisect(1)
+	exitSkip         = 125 // of test
+	exitStop         = 128 // of test
 	exitFailed       = 70  // EX_SOFTWARE of sysexits(3): bisectd or the host failed, no verdict
 	exitInterrupted  = 130 // 128 + SIGINT
 )
@@ -34,18 +38,20 @@ const description = `Find the commit that changed a result, and say what kind of
 
 Exit status:
   0    done; no regression was found
-  1    a regression was found (run)
+  1    a regression was found (run, compare, judge)
   2    a mistake in the job, the arguments or the set-up; one line says which
   3    inconclusive: a range or several candidates are left
   4    this host cannot do the work (doctor)
   70   the host or bisectd failed; nothing was judged, the same command goes on
-  130  interrupted; the same command goes on where it stopped`
+  130  interrupted; the same command goes on where it stopped
+'bisectd test' has statuses of its own, which its help lists.`
 
 type cli struct {
 	Paths
 
 	Run    runCmd    `cmd:"" help:"Run one job in the foreground. After an interruption the same command resumes."`
 	Report reportCmd `cmd:"" help:"Print the report of a run again."`
+	Test   testCmd   `cmd:"" help:"Build, boot and place one commit; usable under 'git bisect run'."`
 	Judge  judgeCmd  `cmd:"" help:"Judge the boots of a finished run again, under the rules of now."`
 	Demo   demoCmd   `cmd:"" help:"Make a kernel history with planted changes and find them."`
 	Doctor doctorCmd `cmd:"" help:"Tell whether this host can do the work."`
@@ -72,21 +78,30 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		return fail(stderr, blame.Errorf(blame.User, "%w; see bisectd --help", err))
+		status := fail(stderr, blame.Errorf(blame.User, "%w; see bisectd --help", err))
+		if slices.Contains(args, "test") { // rather stop a git bisect than tell it a verdict
+			return exitStop
+		}
+		return status
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	command.BindTo(ctx, (*context.Context)(nil))
-	if err := command.Run(&c.Paths); err != nil {
-		return fail(stderr, err)
+	err = command.Run(&c.Paths)
+	switch status := fail(stderr, err); {
+	case command.Selected().Name != "test", errors.As(err, new(statusError)), status == exitInterrupted, err == nil:
+		return status
+	default:
+		return exitStop
 	}
-	return exitDone
 }
 
-// fail prints one line and chooses the exit status by who is to blame.
+// fail prints one line about an error and chooses the exit status by who is to blame.
 func fail(stderr io.Writer, err error) int {
 	var status statusError
 	switch {
+	case err == nil:
+		return exitDone
 	case errors.As(err, &status):
 		return status.code
 	case errors.Is(err, context.Canceled):

@@ -41,6 +41,7 @@ func say(w io.Writer, format string, args ...any) error {
 type session struct {
 	job     bisect.Job
 	commits *history.Range
+	kernels map[string]kbuild.Kernel // that need no build, by commit
 	store   *journal.Store
 	run     *journal.Run
 	id      string
@@ -64,17 +65,12 @@ func open(ctx context.Context, paths Paths, job bisect.Job, again bool, m *meter
 	if err := checkTools(ctx, job); err != nil {
 		return nil, err
 	}
-	store, err := journal.Open(paths.State)
-	if err != nil {
+	if err := kbuild.Check(ctx); err != nil {
 		return nil, err
 	}
 	m.expect(commits.Len())
-	s := &session{job: job, commits: commits, store: store, meter: m, paths: paths}
-	if err := s.begin(ctx, again); err != nil {
-		store.Close()
-		return nil, err
-	}
-	return s, nil
+	s := &session{job: job, commits: commits, meter: m, paths: paths}
+	return s, s.begin(ctx, again)
 }
 
 func (s *session) close() {
@@ -82,13 +78,21 @@ func (s *session) close() {
 	s.store.Close()
 }
 
-// begin opens the newest run of this job, or the next one after a finished
-// run when it is to be made again.
-func (s *session) begin(ctx context.Context, again bool) error {
+// begin opens the journal and in it the newest run of this job, or the next
+// one after a finished run when it is to be made again.
+func (s *session) begin(ctx context.Context, again bool) (err error) {
 	base, err := identity(s.job, s.commits)
 	if err != nil {
 		return err
 	}
+	if s.store, err = journal.Open(s.paths.State); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			s.store.Close()
+		}
+	}()
 	for n := 1; ; n++ {
 		id := fmt.Sprintf("%s-%d", base, n)
 		run, err := s.store.Run(ctx, id)
@@ -143,49 +147,68 @@ func pinned(job bisect.Job, commits bisect.Range) bisect.Job {
 }
 
 // execute answers the job, from the journal where it is finished already.
-func (s *session) execute(ctx context.Context) (bisect.Result, error) {
+func (s *session) execute(ctx context.Context, answer func(*bisect.Engine, context.Context) (bisect.Result, error),
+) (bisect.Result, error) {
 	var result bisect.Result
 	done, err := s.run.Finished(ctx, resultEvent, "", &result)
 	if err != nil || done {
 		result.Job.Report = s.job.Report
 		return result, err
 	}
+	err = s.with(ctx, func(engine *bisect.Engine, tester *runner.Runner, why string) error {
+		if err := s.run.Begin(ctx, resultEvent, "", pinned(s.job, s.commits)); err != nil {
+			return err
+		}
+		if result, err = answer(engine, ctx); err != nil {
+			return err
+		}
+		totals := tester.Totals()
+		result.Run, result.Accel, result.AccelWhy = s.id, string(tester.Accel), why
+		result.Workload, result.Compiler = totals.Workload, totals.Compiler
+		result.Builds, result.Reused, result.Boots = totals.Builds, totals.Reused, totals.Boots
+		result.Voided, result.Elapsed = totals.Voided, totals.Elapsed
+		return s.run.End(ctx, resultEvent, "", result)
+	})
+	return result, err
+}
+
+// with lends do an engine, the tester behind it, and why it has its
+// accelerator.
+func (s *session) with(ctx context.Context, do func(*bisect.Engine, *runner.Runner, string) error) error {
 	scratch := filepath.Join(s.run.Dir(), "scratch")
 	if err := errors.Join(os.RemoveAll(scratch), os.MkdirAll(scratch, 0o700)); err != nil { // what a killed one left
-		return result, blame.Errorf(blame.Infrastructure, "scratch directory: %w", err)
+		return blame.Errorf(blame.Infrastructure, "scratch directory: %w", err)
 	}
 	defer os.RemoveAll(scratch)
 	tester, why, err := s.tester(ctx, scratch)
 	if err != nil {
-		return result, err
-	}
-	if err := s.run.Begin(ctx, resultEvent, "", pinned(s.job, s.commits)); err != nil {
-		return result, err
+		return err
 	}
 	engine, err := newEngine(s.job, s.commits, tester, s.meter.update)
 	if err != nil {
-		return result, err
+		return err
 	}
-	if result, err = engine.Run(ctx); err != nil {
-		return result, err
+	return do(engine, tester, why)
+}
+
+// builder returns what has the kernels at hand and builds the others.
+func (s *session) builder(ctx context.Context) (kbuild.Builder, error) {
+	if s.job.Repo == "" {
+		return readyKernels{s.kernels, nil}, nil
 	}
-	totals := tester.Totals()
-	result.Run, result.Accel, result.AccelWhy = s.id, string(tester.Accel), why
-	result.Workload, result.Compiler = totals.Workload, totals.Compiler
-	result.Builds, result.Reused, result.Boots = totals.Builds, totals.Reused, totals.Boots
-	result.Voided, result.Elapsed = totals.Voided, totals.Elapsed
-	return result, s.run.End(ctx, resultEvent, "", result)
+	fragments, err := fs.Sub(configs.FS, "fragments")
+	if err != nil {
+		return nil, err
+	}
+	builder, err := kbuild.New(ctx, kbuild.Options{Repo: s.job.Repo, CacheDir: s.paths.Cache, Fragments: fragments,
+		Progress: s.meter.compiled})
+	return readyKernels{s.kernels, builder}, err
 }
 
 // tester wires builder, launcher and workload, and settles the accelerator by
 // booting the good kernel.
 func (s *session) tester(ctx context.Context, scratch string) (*runner.Runner, string, error) {
-	fragments, err := fs.Sub(configs.FS, "fragments")
-	if err != nil {
-		return nil, "", err
-	}
-	builder, err := kbuild.New(ctx, kbuild.Options{Repo: s.job.Repo, CacheDir: s.paths.Cache, Fragments: fragments,
-		Progress: s.meter.compiled})
+	builder, err := s.builder(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -224,8 +247,11 @@ type accelerator struct {
 }
 
 func (s *session) settle(ctx context.Context, r *runner.Runner, l *qemu.Launcher) (accelerator, error) {
-	good := s.commits.Good()[0]
-	image, err := r.Image(ctx, good)
+	kernel, err := r.Kernel(ctx, s.commits.Good()[0])
+	if err != nil {
+		return accelerator{}, err
+	}
+	drivers, err := runner.Drivers(kernel)
 	if err != nil {
 		return accelerator{}, err
 	}
@@ -233,10 +259,10 @@ func (s *session) settle(ctx context.Context, r *runner.Runner, l *qemu.Launcher
 		return accelerator{}, err
 	}
 	initrd := filepath.Join(r.Dir, "accelerator.cpio")
-	if _, err := runner.WriteArchive(initrd, proto.Job{Version: proto.Version, ID: "accelerator"}, nil); err != nil {
+	if _, err := runner.WriteArchive(initrd, proto.Job{Version: proto.Version, ID: "accelerator"}, drivers); err != nil {
 		return accelerator{}, err
 	}
-	probe := qemu.Probe{Launcher: l, Version: l.Version(), Image: image, Initrd: initrd, CacheDir: s.paths.Cache,
+	probe := qemu.Probe{Launcher: l, Version: l.Version(), Image: kernel.Image, Initrd: initrd, CacheDir: s.paths.Cache,
 		Dir: r.Dir}
 	accel, why, err := probe.Resolve(ctx, vm.Accel(s.job.Machine.Accel))
 	if err != nil {
@@ -246,13 +272,10 @@ func (s *session) settle(ctx context.Context, r *runner.Runner, l *qemu.Launcher
 	return chosen, s.run.End(ctx, accelEvent, "", chosen)
 }
 
-// checkTools names everything that is missing on this host before any work
-// is done.
+// checkTools names what booting needs and this host lacks, before any work is
+// done.
 func checkTools(ctx context.Context, job bisect.Job) error {
 	if _, err := qemu.Find(ctx); err != nil {
-		return err
-	}
-	if err := kbuild.Check(ctx); err != nil {
 		return err
 	}
 	w, err := workloads.Lookup(job.Workload.Name)
