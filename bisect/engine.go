@@ -194,7 +194,7 @@ func open(step Step, guide Signal) string {
 // remainder returns the parts before and behind a change in which the metric
 // still has a good part of its way to go.
 func (e *Engine) remainder(s *segment, f outcome) []*segment {
-	if s.shift.Decision != Moved || f.Share == 0 {
+	if s.shift.Decision != Moved || f.Share == 0 || !e.left(s.shift, f.shift) {
 		return nil
 	}
 	before, behind := maps.Clone(s.known), maps.Clone(s.known)
@@ -212,6 +212,20 @@ func (e *Engine) remainder(s *segment, f outcome) []*segment {
 	}
 	return rest
 }
+
+// left tells whether a change leaves a good part of its segment's shift
+// unexplained, beyond what the two intervals allow for. Either shift was
+// measured by alternate boots, so that a drift of the host between them is in
+// neither.
+func (e *Engine) left(segment, change Shift) bool {
+	rest := math.Log1p(segment.Effect) - math.Log1p(change.Effect)
+	unsure := math.Hypot(halfWidth(segment), halfWidth(change))
+	whole := e.result.Ends[len(e.result.Ends)-1]
+	return math.Abs(rest) > max(unsure, leastShare*math.Abs(math.Log1p(whole.Effect)))
+}
+
+// halfWidth is half of the interval of a shift, on the logarithmic scale.
+func halfWidth(s Shift) float64 { return (math.Log1p(s.High) - math.Log1p(s.Low)) / 2 }
 
 // further measures a part of the range anew and searches it where its ends
 // differ in fresh boots, too.

@@ -11,7 +11,7 @@ import (
 const (
 	// sentinelEvery is how many boots a walk on the metric makes before the
 	// ends are booted once more, to see whether the host still is as it was.
-	sentinelEvery = 16
+	sentinelEvery = 20
 	// maxRecalibrated bounds how often the ends are measured anew in one walk.
 	maxRecalibrated = 3
 	// maxUnmeasured is how many commits in a row may fail to be measured.

@@ -101,7 +101,7 @@ func (j *Judge) placeCrash(new, commit bisect.Observations) bisect.Placement {
 
 // walkLeniency is by how much a verdict of the walk may be less certain than
 // its share of the accepted error.
-const walkLeniency = 4
+const walkLeniency = 6
 
 // maskedBoots is how many failures of another kind make a commit untestable.
 const maskedBoots = 2

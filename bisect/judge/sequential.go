@@ -113,7 +113,7 @@ func (j *Judge) between(e twoLevels, x []float64) bool {
 // more a badly known one misleads every test of the walk; at ten standard
 // deviations nothing can.
 const (
-	nearEnds, nearBoots = 5.0, 10
+	nearEnds, nearBoots = 5.0, 8
 	farEnds, farBoots   = 10.0, 6
 	// tooNear is where a commit would take more boots than anybody has: sixteen
 	// times as many as at four standard deviations.
