@@ -221,7 +221,7 @@ func (s *session) tester(ctx context.Context, scratch string) (*runner.Runner, s
 		return nil, "", err
 	}
 	r := &runner.Runner{Job: s.job, Workload: workload, Builder: builder, Launcher: launcher,
-		Emulator: launcher.Version(), Journal: s.run, Dir: scratch, Progress: s.meter.update}
+		Emulator: launcher.Machine(), Journal: s.run, Dir: scratch, Progress: s.meter.update}
 	if err := withCounterpart(r); err != nil {
 		return nil, "", err
 	}
@@ -262,7 +262,7 @@ func (s *session) settle(ctx context.Context, r *runner.Runner, l *qemu.Launcher
 	if _, err := runner.WriteArchive(initrd, proto.Job{Version: proto.Version, ID: "accelerator"}, drivers); err != nil {
 		return accelerator{}, err
 	}
-	probe := qemu.Probe{Launcher: l, Version: l.Version(), Image: kernel.Image, Initrd: initrd, CacheDir: s.paths.Cache,
+	probe := qemu.Probe{Launcher: l, Version: l.Machine(), Image: kernel.Image, Initrd: initrd, CacheDir: s.paths.Cache,
 		Dir: r.Dir}
 	accel, why, err := probe.Resolve(ctx, vm.Accel(s.job.Machine.Accel))
 	if err != nil {

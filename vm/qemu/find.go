@@ -2,6 +2,8 @@ package qemu
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"bisectd/blame"
+	"bisectd/vm"
 )
 
 // program is what emulates a PC.
@@ -66,6 +69,17 @@ func findFirmware(dirs []string) error {
 func parseVersion(text string) string {
 	first, _, _ := strings.Cut(text, "\n")
 	return strings.TrimPrefix(strings.TrimSpace(first), "QEMU emulator version ")
+}
+
+// Machine names QEMU with everything that the launcher makes of it, the
+// kernel's parameters included: the boots of two machines do not compare. The
+// frequency of the host's TSC is not in it.
+func (l *Launcher) Machine() string {
+	sum := sha256.New()
+	for _, accel := range []vm.Accel{vm.KVM, vm.TCG} {
+		fmt.Fprintf(sum, "%q\n", arguments(vm.Config{Accel: accel}, inherited, 1))
+	}
+	return fmt.Sprintf("%s, machine %x", l.version, sum.Sum(nil)[:4])
 }
 
 // Version returns QEMU's version, the distribution's included.
