@@ -3,6 +3,7 @@ package initramfs
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -21,8 +22,9 @@ var GuestModules = []string{"virtio_pci", "virtio_console", "pvpanic-pci"}
 // Modules returns the files that make the agent load the wanted modules of the
 // kernel whose modules are in dir (lib/modules/RELEASE of its package), with
 // those that they depend on, and the list of them. What modules.builtin names
-// is left out. The dependencies are read from the modules, as a package has no
-// modules.dep before it is installed.
+// is left out; where there is no such file, as in Debian's packages from 7.2
+// on, whatever is no module is taken for built in. The dependencies are read
+// from the modules, as a package has no modules.dep before it is installed.
 func Modules(dir string, wanted ...string) ([]File, error) {
 	m, err := openModules(dir)
 	if err != nil {
@@ -46,7 +48,7 @@ func Modules(dir string, wanted ...string) ([]File, error) {
 // modules is one kernel's modules and the ones chosen of them.
 type modules struct {
 	paths   map[string]string // canonical name to file
-	builtin map[string]bool
+	builtin map[string]bool // nil: not known
 	done    map[string]bool
 	files   []File // in the order of loading
 }
@@ -59,13 +61,19 @@ func canonical(name string) string {
 }
 
 func openModules(dir string) (*modules, error) {
-	m := &modules{paths: map[string]string{}, builtin: map[string]bool{}, done: map[string]bool{}}
+	m := &modules{paths: map[string]string{}, done: map[string]bool{}}
 	list, err := os.ReadFile(filepath.Join(dir, "modules.builtin"))
-	if err != nil {
+	switch {
+	case err == nil:
+		m.builtin = map[string]bool{}
+	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
 	for l := range strings.Lines(string(list)) {
 		m.builtin[canonical(strings.TrimSpace(l))] = true
+	}
+	if _, err := os.Stat(filepath.Join(dir, "kernel")); err != nil {
+		return nil, err
 	}
 	err = filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && strings.Contains(d.Name(), ".ko") {
@@ -83,6 +91,9 @@ func (m *modules) add(name string) error {
 	}
 	m.done[name] = true
 	file, ok := m.paths[name]
+	if !ok && m.builtin == nil {
+		return nil
+	}
 	if !ok {
 		return fmt.Errorf("neither a module nor built in: %w", fs.ErrNotExist)
 	}

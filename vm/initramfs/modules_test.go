@@ -111,7 +111,21 @@ func TestModulesRefuses(t *testing.T) {
 		}
 	}
 	if _, err := Modules(t.TempDir(), "b"); err == nil {
-		t.Error("a directory without modules.builtin passes")
+		t.Error("a directory without modules passes")
+	}
+}
+
+func TestModulesWithoutAList(t *testing.T) {
+	dir := kernelModules(t)
+	if err := os.Remove(filepath.Join(dir, "modules.builtin")); err != nil {
+		t.Fatal(err)
+	}
+	files, err := Modules(dir, "built_in", "c", "nowhere")
+	if err != nil || len(files) != 3 {
+		t.Fatalf("%v, %v; want b, c and the list", files, err)
+	}
+	if got, want := string(files[2].Data), "/lib/modules/b.ko\n/lib/modules/c.ko\n"; got != want {
+		t.Errorf("list %q, want %q", got, want)
 	}
 }
 
