@@ -92,18 +92,28 @@ func (o Observations) under(profile Profile) Observations {
 	return slices.DeleteFunc(slices.Clone(o), func(b Observation) bool { return b.Profile != profile })
 }
 
-// classify has the pair classified, and a claim that rests on a single boot of
-// the probe or the trace is made only when another boot repeats it.
+// classify has the pair classified. A claim that rests on a single boot of the
+// probe or the trace is made only when another boot repeats it, and one that
+// rests on a small shift alone only when aligned functions do not undo it.
 func (e *Engine) classify(ctx context.Context, parent, first Commit, vcpus int, p pair, shift Shift, from int,
 ) (Finding, error) {
-	f := e.Judge.Classify(Evidence{VCPUs: vcpus, Old: p.old, New: p.new, Shift: shift})
-	if !f.Repeat || p.failures() > 0 {
+	evidence := Evidence{VCPUs: vcpus, Old: p.old, New: p.new, Shift: shift}
+	f := e.Judge.Classify(evidence)
+	if f.Repeat && p.failures() == 0 {
+		if err := e.both(ctx, &p, parent, first, vcpus, TraceBoot, from+1); err != nil {
+			return f, err
+		}
+		evidence.Old, evidence.New = p.old, p.new
+		f = e.Judge.Classify(evidence)
+	}
+	if !e.Job.Verify.Layout || !mayBeLayout(f) {
 		return f, nil
 	}
-	if err := e.both(ctx, &p, parent, first, vcpus, TraceBoot, from+1); err != nil {
+	var err error
+	if evidence.Padded, err = e.padded(ctx, parent, first, vcpus); err != nil {
 		return f, err
 	}
-	return e.Judge.Classify(Evidence{VCPUs: vcpus, Old: p.old, New: p.new, Shift: shift}), nil
+	return e.Judge.Classify(evidence), nil
 }
 
 // accounts tells whether the pair is where the metric moved: at least in the

@@ -29,6 +29,7 @@ type lab struct {
 	crashOdd          bool    // in boots with an odd ordinal only
 	early             float64 // factor of the metric from stale on
 	hidden            int     // the counterpart's metric falls by a third
+	layout            bool    // aligned functions undo what slow does
 	asked             map[string]int
 }
 
@@ -40,7 +41,7 @@ func (l *lab) Observe(_ context.Context, b bisect.Boot) (bisect.Observation, err
 	if l.asked == nil {
 		l.asked = map[string]int{}
 	}
-	l.asked[fmt.Sprint(n, b.VCPUs, b.Profile, b.Ordinal)]++
+	l.asked[fmt.Sprint(n, b.VCPUs, b.Profile, b.Variant, b.Ordinal)]++
 	o := bisect.Observation{Commit: b.Commit.ID, VCPUs: b.VCPUs, Profile: b.Profile, Ordinal: b.Ordinal, Ending: bisect.Completed}
 	if e, ok := l.ending[n]; ok {
 		o.Ending, o.Detail = e, "scripted"
@@ -85,7 +86,7 @@ func (l *lab) probe(n int) workloads.ProbeRecord {
 
 func (l *lab) value(n int, b bisect.Boot) float64 {
 	v := 1000.0
-	if from(l.slow, n) {
+	if from(l.slow, n) && (!l.layout || b.Variant != bisect.Padded) {
 		v *= l.factor
 	}
 	if from(l.stale, n) && l.early > 0 {
@@ -313,6 +314,25 @@ func TestEngineLooksBehindTheChange(t *testing.T) {
 				t.Errorf("found %q (%s), want %q (%s); rebased %v: %v", found, got.Class, tt.want, tt.class, got.Rebased, got.Reasons)
 			}
 		})
+	}
+}
+
+// TestEngineDoubtsSmallShifts has the pair of a small shift built again.
+func TestEngineDoubtsSmallShifts(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lab  lab
+		want bisect.Class
+	}{
+		"layout":      {lab{slow: 20, factor: 0.9, noise: 0.005, layout: true}, bisect.Layout},
+		"a true cost": {lab{slow: 20, factor: 0.9, noise: 0.005}, bisect.Regression},
+		"a large one": {lab{slow: 20, factor: 0.7, noise: 0.005, layout: true}, bisect.Regression},
+	} {
+		e := bisect.Engine{Tester: &tt.lab, Job: bisect.Job{Machine: bisect.Machine{VCPUs: []int{1}},
+			Verify: bisect.Checks{Layout: true}}, Judge: &judge.Judge{Metric: "ops", MinEffect: 0.05, Error: 0.05}}
+		got, err := e.Compare(t.Context(), bisect.Commit{ID: "0", Subject: "commit 0"}, bisect.Commit{ID: "20", Subject: "commit 20"})
+		if err != nil || got.Class != tt.want {
+			t.Errorf("%s: %s (%v), want %s; %v", name, got.Class, got.Reasons, tt.want, err)
+		}
 	}
 }
 

@@ -33,6 +33,7 @@ type bootID struct {
 	vcpus   int
 	profile Profile
 	ordinal int
+	variant Variant
 }
 
 // pair holds the observations of two commits.
@@ -40,7 +41,7 @@ type pair struct{ old, new Observations }
 
 // observe asks the tester once for each boot.
 func (e *Engine) observe(ctx context.Context, b Boot) (Observation, error) {
-	id := bootID{b.Commit.ID, b.VCPUs, b.Profile, b.Ordinal}
+	id := bootID{b.Commit.ID, b.VCPUs, b.Profile, b.Ordinal, b.Variant}
 	if o, ok := e.observed[id]; ok {
 		return o, nil
 	}

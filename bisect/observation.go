@@ -24,6 +24,7 @@ type Boot struct {
 	VCPUs   int
 	Profile Profile
 	Ordinal int
+	Variant Variant
 }
 
 // Ending says how far a kernel came.

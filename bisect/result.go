@@ -15,6 +15,7 @@ const (
 	BehaviourChange  Class = "behaviour-change"
 	Improvement      Class = "improvement"
 	EnvironmentShift Class = "environment-shift"
+	Layout           Class = "layout"
 	NotReproduced    Class = "not-reproduced"
 	Inconclusive     Class = "inconclusive"
 )

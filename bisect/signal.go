@@ -100,4 +100,7 @@ type Evidence struct {
 	VCPUs    int
 	Old, New Observations
 	Shift    Shift
+	// Padded is the shift between the same two commits with every function
+	// aligned, nil where that was not asked for.
+	Padded *Shift
 }

@@ -76,6 +76,10 @@ func (j *Judge) class(f bisect.Finding, e bisect.Evidence) (bisect.Class, []stri
 	if why := j.unmeasured(f, e); why != "" {
 		return bisect.Inconclusive, []string{fmt.Sprintf("%s moves by %s, but %s", j.Metric, percent(f.Shift), why)}
 	}
+	if p := e.Padded; p != nil && p.Decision != bisect.Moved {
+		return bisect.Layout, []string{fmt.Sprintf("%s moves by %s, but with every function aligned it %s (%s): "+
+			"the code is where it is by chance", j.Metric, percent(f.Shift), stays(*p), percent(*p))}
+	}
 	direction := fmt.Sprintf("%s moves by %s, %s being better", j.Metric, percent(f.Shift), f.Shift.Better)
 	if better(f.Shift) {
 		return bisect.Improvement, append([]string{direction + ", at the same work per operation"}, contractKept(f)...)
@@ -302,6 +306,13 @@ func naive(f bisect.Finding) string {
 	}
 	return claim + fmt.Sprintf("; expiries per start of all timers %.2f -> %.2f",
 		float64(expire[0])/float64(start[0]), float64(expire[1])/float64(start[1]))
+}
+
+func stays(s bisect.Shift) string {
+	if s.Decision == bisect.Same {
+		return "does not"
+	}
+	return "is not seen to"
 }
 
 func better(s bisect.Shift) bool { return (s.Effect > 0) == (s.Better == workloads.Higher) }

@@ -105,6 +105,26 @@ func TestClassify(t *testing.T) {
 	}
 }
 
+func TestClassifyLayout(t *testing.T) {
+	j, timers := rules(), map[string]workloads.Lives{"posix_timer_fn": {Start: 1000, Expire: 1000, Timers: 1}}
+	at := func(ops ...float64) bisect.Observations {
+		return side{stale: true, late: workloads.Pass, ops: ops, callbacks: timers, tracedOps: 1000}.observations()
+	}
+	old, new := at(100, 101, 99), at(90, 91, 89)
+	for name, tt := range map[string]struct {
+		padded bisect.Shift
+		want   bisect.Class
+	}{
+		"gone":  {j.Shift(at(100, 101, 99, 100), at(100, 99, 101, 100)), bisect.Layout},
+		"there": {j.Shift(at(95, 96, 94), at(85, 86, 84)), bisect.Regression},
+	} {
+		got := j.Classify(bisect.Evidence{Old: old, New: new, Shift: j.Shift(old, new), Padded: &tt.padded})
+		if got.Class != tt.want {
+			t.Errorf("%s: class = %s, want %s; reasons %q", name, got.Class, tt.want, got.Reasons)
+		}
+	}
+}
+
 func TestNaive(t *testing.T) {
 	old := side{late: workloads.Pass, ops: []float64{100, 101, 99}, tracedOps: 1,
 		callbacks: map[string]workloads.Lives{"posix_timer_fn": {Start: 100, Expire: 100}, "hrtimer_wakeup": {Start: 50, Cancel: 50}}}

@@ -28,6 +28,7 @@ var titles = map[bisect.Class]string{
 	bisect.BehaviourChange:  "Behaviour change",
 	bisect.Improvement:      "Improvement",
 	bisect.EnvironmentShift: "Environment shift",
+	bisect.Layout:           "Layout",
 	bisect.NotReproduced:    "Not reproduced",
 	bisect.Inconclusive:     "Inconclusive",
 }
@@ -38,6 +39,7 @@ var meanings = map[bisect.Class]string{
 	bisect.BehaviourChange:  "No correct user is worse off: the number moved because its meaning did.",
 	bisect.Improvement:      "The same work is done better.",
 	bisect.EnvironmentShift: "The conditions of the measurement changed, not the work.",
+	bisect.Layout:           "The code moved in memory; what it does costs the same.",
 	bisect.NotReproduced:    "No commit is to blame for anything that was measured here.",
 	bisect.Inconclusive:     "What was observed does not single out one commit and one kind of change.",
 }
@@ -62,6 +64,8 @@ func headline(r bisect.Result) string {
 		return title + ": " + r.FirstNew.String()
 	case len(r.Suspects) > 0:
 		return fmt.Sprintf("%s: the change is in one of %s", title, count(len(r.Suspects), "commit"))
+	case r.Commits == 0:
+		return fmt.Sprintf("%s: %s against %s", title, r.Bad, r.Good)
 	}
 	return fmt.Sprintf("%s: good %s (%s) against bad %s (%s)", title,
 		strings.Join(r.Job.Good, ", "), r.Good.Short(), r.Job.Bad, r.Bad.Short())

@@ -146,9 +146,13 @@ func metric(p *page, r bisect.Result) {
 			workloads.Quantity(s.Old.Mean, s.Unit), workloads.Quantity(s.New.Mean, s.Unit), percent(s.Effect),
 			interval(s.Low, s.High), fmt.Sprintf("%d + %d", len(s.Old.Boots), len(s.New.Boots))})
 	}
+	what := "commit"
+	if r.Commits == 0 {
+		what = "kernels"
+	}
 	for i, f := range r.Findings {
 		if i < mostCounts {
-			add(f.Shift, f.VCPUs, "commit")
+			add(f.Shift, f.VCPUs, what)
 		}
 	}
 	// The last ones are those that made the walk, where there was one.
@@ -323,8 +327,13 @@ func conditions(p *page, r bisect.Result) {
 	entry("workload", fmt.Sprintf("%s (%s), %s of %s a boot", r.Job.Workload.Name, r.Workload,
 		count(r.Job.Workload.Runs, "run"), r.Job.Workload.Duration))
 	entry("compiler", r.Compiler)
-	entry("range", fmt.Sprintf("%s (%s) to %s (%s), %s", strings.Join(r.Job.Good, ", "), r.Good.Short(),
-		r.Job.Bad, r.Bad.Short(), count(r.Commits, "commit")))
+	if r.Commits == 0 {
+		entry("old", r.Good.String())
+		entry("new", r.Bad.String())
+	} else {
+		entry("range", fmt.Sprintf("%s (%s) to %s (%s), %s", strings.Join(r.Job.Good, ", "), r.Good.Short(),
+			r.Job.Bad, r.Bad.Short(), count(r.Commits, "commit")))
+	}
 	if r.Guide != nil {
 		entry("walked on", fmt.Sprintf("%s %s: %s -> %s", r.Guide.Kind, r.Guide.Name, r.Guide.Old, r.Guide.New))
 	}

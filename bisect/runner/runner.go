@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"bisectd/bisect"
@@ -33,6 +34,9 @@ const (
 	// slack is added to the guest's own time-outs.
 	slack = 20 * time.Second
 )
+
+// paddedFragment is the configuration of bisect.Padded.
+const paddedFragment = "padded"
 
 // Kinds of journal events.
 const (
@@ -112,7 +116,7 @@ type buildRecord struct {
 
 // Observe builds and boots b, or returns what an earlier process observed.
 func (r *Runner) Observe(ctx context.Context, b bisect.Boot) (bisect.Observation, error) {
-	built, err := r.build(ctx, b.Commit)
+	built, err := r.build(ctx, b.Commit, b.Variant)
 	if err != nil {
 		return bisect.Observation{}, err
 	}
@@ -148,7 +152,7 @@ func (r *Runner) Observe(ctx context.Context, b bisect.Boot) (bisect.Observation
 // Kernel returns the kernel of a commit. One that does not build is
 // blame.User: the caller chose it.
 func (r *Runner) Kernel(ctx context.Context, c bisect.Commit) (kbuild.Kernel, error) {
-	rec, err := r.build(ctx, c)
+	rec, err := r.build(ctx, c, bisect.Plain)
 	if err == nil && rec.Failure != "" {
 		err = blame.Errorf(blame.User, "%s does not build: %s; choose another revision", c.Short(), rec.Failure)
 	}
@@ -158,9 +162,12 @@ func (r *Runner) Kernel(ctx context.Context, c bisect.Commit) (kbuild.Kernel, er
 // build returns the kernel of a commit or the reason why it has none. The
 // journal has it under all that the kernel depends on, so that a compiler
 // replaced while the run was interrupted is not mixed with its successor.
-func (r *Runner) build(ctx context.Context, c bisect.Commit) (buildRecord, error) {
+func (r *Runner) build(ctx context.Context, c bisect.Commit, v bisect.Variant) (buildRecord, error) {
 	var rec buildRecord
 	spec := kbuild.Spec{Commit: c.ID, Tree: c.Tree, Fragments: r.Job.Kernel.Config, Compiler: r.Job.Kernel.Compiler}
+	if v == bisect.Padded {
+		spec.Fragments = append(slices.Clone(spec.Fragments), paddedFragment)
+	}
 	key, err := r.Builder.Key(ctx, spec)
 	if err != nil {
 		return rec, fmt.Errorf("build %s: %w", c.Short(), err)
