@@ -1,6 +1,7 @@
 // Package debpkg gets kernels and sources out of Debian packages without
-// installing them. Packages come through the host's own apt configuration, so
-// apt has verified them against the archive's signature.
+// installing them. Packages come through apt, from the host's own sources or
+// from other suites on the same mirror, so apt has verified them against the
+// archive's signature.
 package debpkg
 
 import (
@@ -35,6 +36,10 @@ var names = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+$`)
 // unpacked below cacheDir, where it stays for the next time. A host without
 // apt is blame.User; what apt complains about is blame.Infrastructure.
 func Fetch(ctx context.Context, cacheDir, name string) (Package, error) {
+	return archive{}.fetch(ctx, cacheDir, name)
+}
+
+func (a archive) fetch(ctx context.Context, cacheDir, name string) (Package, error) {
 	if !names.MatchString(name) {
 		return Package{}, blame.Errorf(blame.User, "%q is not the name of a Debian package", name)
 	}
@@ -46,7 +51,7 @@ func Fetch(ctx context.Context, cacheDir, name string) (Package, error) {
 	if p, ok, err := installed(ctx, name); ok || err != nil {
 		return p, err
 	}
-	return download(ctx, cacheDir, name)
+	return a.download(ctx, cacheDir, name)
 }
 
 // installed returns the package if it is on this host with all its files. In
@@ -79,20 +84,22 @@ func installed(ctx context.Context, name string) (Package, bool, error) {
 	return p, true, nil
 }
 
+var errUnknown = errors.New("apt knows no version of it")
+
 // download fetches the version that apt would install and unpacks it.
-func download(ctx context.Context, cacheDir, name string) (Package, error) {
-	out, err := output(ctx, "", "apt-cache", "show", "--no-all-versions", name)
+func (a archive) download(ctx context.Context, cacheDir, name string) (Package, error) {
+	out, err := a.apt(ctx, "", "apt-cache", "show", "--no-all-versions", name)
 	if err != nil {
 		return Package{}, fmt.Errorf("debpkg: %s: %w", name, err)
 	}
 	control := parseControl(out)
 	p := Package{Name: name, Version: control["Version"], Depends: parseDepends(control["Depends"])}
 	if p.Version == "" {
-		return Package{}, fmt.Errorf("debpkg: %s: apt knows no version of it", name)
+		return Package{}, fmt.Errorf("debpkg: %s: %w", name, errUnknown)
 	}
 	p.Dir = filepath.Join(cacheDir, name+"_"+p.Version)
 	if _, err := os.Stat(p.Dir); errors.Is(err, fs.ErrNotExist) {
-		err = unpack(ctx, cacheDir, p)
+		err = a.unpack(ctx, cacheDir, p)
 		if err != nil {
 			return Package{}, fmt.Errorf("debpkg: %s: %w", name, err)
 		}
@@ -104,7 +111,7 @@ func download(ctx context.Context, cacheDir, name string) (Package, error) {
 }
 
 // unpack makes p.Dir, as a whole or not at all.
-func unpack(ctx context.Context, cacheDir string, p Package) error {
+func (a archive) unpack(ctx context.Context, cacheDir string, p Package) error {
 	if err := os.MkdirAll(cacheDir, 0o755); err != nil {
 		return err
 	}
@@ -115,7 +122,7 @@ func unpack(ctx context.Context, cacheDir string, p Package) error {
 	defer os.RemoveAll(tmp)
 	// Sandbox::User: apt's own user cannot write to our directory. apt drops
 	// to it only when run by root.
-	_, err = output(ctx, tmp, "apt-get", "--quiet", "--option", "APT::Sandbox::User=root",
+	_, err = a.apt(ctx, tmp, "apt-get", "--quiet", "--option", "APT::Sandbox::User=root",
 		"download", p.Name+"="+p.Version)
 	if err != nil {
 		return err

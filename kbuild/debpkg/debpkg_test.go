@@ -2,6 +2,7 @@ package debpkg
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,15 +63,20 @@ func TestKernelLayouts(t *testing.T) {
 	for _, p := range []Package{
 		{Name: "linux-image-amd64", Version: "6.1", Depends: []string{"linux-image-6.1-amd64"}},
 		{Name: "linux-image-6.1-amd64", Version: "6.1", Depends: []string{"kmod", "linux-base"}, Files: []string{
-			"boot/System.map-6.1-amd64", "boot/vmlinuz-6.1-amd64", "lib/modules/6.1-amd64/kernel/fs/a.ko"}},
-		// The newer layout: an empty image, the files in two other packages.
+			"boot/System.map-6.1-amd64", "boot/vmlinuz-6.1-amd64", "lib/modules/6.1-amd64/kernel/fs/a.ko",
+			"lib/modules/6.1-amd64/modules.builtin"}},
+		// The newer layout: an empty image, the files in three other packages.
 		{Name: "linux-image-new", Version: "7.3", Depends: []string{"linux-image-7.3-amd64"}},
 		{Name: "linux-image-7.3-amd64", Version: "7.3", Depends: []string{
-			"linux-binary-7.3-amd64", "linux-modules-7.3-amd64", "linux-image-new"}},
+			"linux-base-7.3-amd64", "linux-binary-7.3-amd64", "linux-modules-7.3-amd64", "linux-image-new"}},
 		{Name: "linux-binary-7.3-amd64", Version: "7.3.4-1", Files: []string{"usr/lib/modules/7.3-amd64/vmlinuz"}},
 		{Name: "linux-modules-7.3-amd64", Version: "7.3.4-1", Files: []string{
 			"usr/lib/modules/7.2-amd64/kernel/old.ko", "usr/lib/modules/7.3-amd64/kernel/fs/a.ko.xz"}},
+		{Name: "linux-base-7.3-amd64", Version: "7.3.4-1", Files: []string{"usr/lib/modules/7.3-amd64/modules.builtin"}},
 		{Name: "linux-image-empty"},
+		// What was superseded: the image is still there, the rest is not.
+		{Name: "linux-image-old", Depends: []string{"linux-binary-old", "linux-base-6.19", "linux-modules-old"}},
+		{Name: "linux-binary-old", Version: "6.19", Files: []string{"usr/lib/modules/6.19/vmlinuz"}},
 	} {
 		p.Dir = "/cache/" + p.Name
 		archive[p.Name] = p
@@ -81,22 +87,47 @@ func TestKernelLayouts(t *testing.T) {
 		"linux-image-new": {"linux-binary-7.3-amd64", "7.3.4-1",
 			"/cache/linux-binary-7.3-amd64/usr/lib/modules/7.3-amd64/vmlinuz", "7.3-amd64",
 			"/cache/linux-modules-7.3-amd64/usr/lib/modules/7.3-amd64"},
+		"linux-image-old":   {"linux-binary-old", "6.19", "/cache/linux-binary-old/usr/lib/modules/6.19/vmlinuz", "6.19", ""},
 		"linux-image-empty": {},
 	} {
 		packages, err := closure(context.Background(), name, func(name string) (Package, error) {
 			p, ok := archive[name]
-			if !ok {
+			if !ok && !strings.HasPrefix(name, "linux-base-") && !strings.HasPrefix(name, "linux-modules-") {
 				t.Errorf("%s was fetched", name)
+			}
+			if !ok {
+				return p, fmt.Errorf("%s: %w", name, errUnknown)
 			}
 			return p, nil
 		})
 		if err != nil {
 			t.Error(err)
 		}
-		got, ok := find(packages)
+		got, list, ok := find(packages)
+		if (list != "") != (want.ModulesDir != "") {
+			t.Errorf("%s: the list of what is built in: %q", name, list)
+		}
 		if diff := cmp.Diff(want, got); diff != "" || ok != (want.Vmlinuz != "") {
 			t.Errorf("%s: %v %s", name, ok, diff)
 		}
+	}
+}
+
+func TestComplete(t *testing.T) {
+	dir := t.TempDir()
+	list := filepath.Join(dir, "modules.builtin")
+	if err := os.WriteFile(list, []byte("kernel/a.ko\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	modules := t.TempDir()
+	if err := complete(Image{ModulesDir: modules}, list); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(modules, "modules.builtin")); string(text) != "kernel/a.ko\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if err := complete(Image{}, list); err != nil {
+		t.Error(err)
 	}
 }
 
