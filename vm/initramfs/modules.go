@@ -17,21 +17,28 @@ import (
 
 // GuestModules are what a guest needs of a kernel that has everything as
 // modules, as distributions build it: the result channel and the panic device.
-var GuestModules = []string{"virtio_pci", "virtio_console", "pvpanic-pci"}
+// Kernels before 5.13 have no driver for the latter on PCI.
+var GuestModules = []string{"virtio_pci", "virtio_console", "pvpanic-pci?"}
 
 // Modules returns the files that make the agent load the wanted modules of the
 // kernel whose modules are in dir (lib/modules/RELEASE of its package), with
 // those that they depend on, and the list of them. What modules.builtin names
 // is left out; where there is no such file, as in Debian's packages from 7.2
-// on, whatever is no module is taken for built in. The dependencies are read
-// from the modules, as a package has no modules.dep before it is installed.
+// on, whatever is no module is taken for built in. So is, anywhere, what is
+// wanted with a question mark behind its name. The dependencies are read from
+// the modules, as a package has no modules.dep before it is installed.
 func Modules(dir string, wanted ...string) ([]File, error) {
 	m, err := openModules(dir)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range wanted {
-		if err := m.add(canonical(name)); err != nil {
+		name, optional := strings.CutSuffix(name, "?")
+		err := m.add(canonical(name))
+		if optional && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
 			return nil, fmt.Errorf("module %s: %w", name, err)
 		}
 	}
@@ -48,7 +55,7 @@ func Modules(dir string, wanted ...string) ([]File, error) {
 // modules is one kernel's modules and the ones chosen of them.
 type modules struct {
 	paths   map[string]string // canonical name to file
-	builtin map[string]bool // nil: not known
+	builtin map[string]bool   // nil: not known
 	done    map[string]bool
 	files   []File // in the order of loading
 }

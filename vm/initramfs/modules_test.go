@@ -98,6 +98,16 @@ func TestModulesAllBuiltIn(t *testing.T) {
 	}
 }
 
+func TestModulesOptional(t *testing.T) {
+	files, err := Modules(kernelModules(t), "missing?", "b?")
+	if err != nil || len(files) != 2 || files[0].Path != "/lib/modules/b.ko" {
+		t.Errorf("%v, %v; want b and the list", files, err)
+	}
+	if _, err := Modules(kernelModules(t), "not_elf?"); err == nil {
+		t.Error("a module that is there and broken passes")
+	}
+}
+
 func TestModulesRefuses(t *testing.T) {
 	dir := kernelModules(t)
 	for _, name := range []string{"missing", "lost"} {
