@@ -26,6 +26,7 @@ var results = map[string]func() bisect.Result{
 	"improvement":      improvement,
 	"not-reproduced":   notReproduced,
 	"inconclusive":     inconclusive,
+	"comparison":       comparison,
 	"crowded":          crowded,
 	"bare": func() bisect.Result {
 		return bisect.Result{Class: bisect.Inconclusive, Job: bisect.Job{Machine: bisect.Machine{Memory: 1 << 10}}}

@@ -154,6 +154,15 @@ func notReproduced() bisect.Result {
 	return r
 }
 
+// comparison is of two packaged kernels, without a range.
+func comparison() bisect.Result {
+	r := behaviourChange()
+	r.Commits, r.FirstNew, r.Parent, r.Guide, r.Tests, r.Ends, r.EndVCPUs = 0, nil, nil, nil, nil, nil, nil
+	r.Good.Subject, r.Bad.Subject = "linux-image-6.12.118-cloud-amd64 6.12.118-1", "linux-binary-7.3.4-cloud-amd64 7.3.4-1"
+	r.Builds, r.Reused = 0, 2
+	return r
+}
+
 func inconclusive() bisect.Result {
 	r := base()
 	r.Class = bisect.Inconclusive
