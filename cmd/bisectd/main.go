@@ -49,12 +49,13 @@ Exit status:
 type cli struct {
 	Paths
 
-	Run    runCmd    `cmd:"" help:"Run one job in the foreground. After an interruption the same command resumes."`
-	Report reportCmd `cmd:"" help:"Print the report of a run again."`
-	Test   testCmd   `cmd:"" help:"Build, boot and place one commit; usable under 'git bisect run'."`
-	Judge  judgeCmd  `cmd:"" help:"Judge the boots of a finished run again, under the rules of now."`
-	Demo   demoCmd   `cmd:"" help:"Make a kernel history with planted changes and find them."`
-	Doctor doctorCmd `cmd:"" help:"Tell whether this host can do the work."`
+	Run     runCmd     `cmd:"" help:"Run one job in the foreground. After an interruption the same command resumes."`
+	Report  reportCmd  `cmd:"" help:"Print the report of a run again."`
+	Compare compareCmd `cmd:"" help:"Compare two kernels: commits, packaged ones or images."`
+	Test    testCmd    `cmd:"" help:"Build, boot and place one commit; usable under 'git bisect run'."`
+	Judge   judgeCmd   `cmd:"" help:"Judge the boots of a finished run again, under the rules of now."`
+	Demo    demoCmd    `cmd:"" help:"Make a kernel history with planted changes and find them."`
+	Doctor  doctorCmd  `cmd:"" help:"Tell whether this host can do the work."`
 
 	Simulate simulateCmd `cmd:"" help:"Measure the policy in made-up worlds."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`

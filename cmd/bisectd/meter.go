@@ -37,7 +37,7 @@ type meter struct {
 	mu      sync.Mutex
 	name    string
 	counts  int // vCPU counts of the job
-	commits int // in the range, once that is known
+	commits int // in the range, once that is known; two kernels alone have none
 	now     bisect.Update
 	walk    bisect.Update // the last step of the walk
 	phase   bisect.Phase
@@ -130,6 +130,8 @@ func (m *meter) update(u bisect.Update) {
 		m.line("%s is %s", u.Commit.Short(), u.Text)
 	case u.Phase == bisect.Walking:
 		m.line("testing %s: %d candidates, about %d steps%s", what, u.Left, u.Steps, m.left())
+	case u.Phase == bisect.Confirming && m.commits == 0:
+		m.line("comparing at %d vCPU", u.VCPUs)
 	case u.Phase == bisect.Confirming:
 		m.line("confirming %s against its parent at %d vCPU", what, u.VCPUs)
 	case u.Phase == bisect.Calibrating && u.Text != "":
