@@ -110,7 +110,7 @@ func TestOnly(t *testing.T) {
 	for _, tt := range []struct{ only, want []string }{
 		{[]string{StaleRearm}, []string{StaleRearm, PendingDelivered}},
 		{[]string{InterfaceEarly("timerfd"), RoundtripKept},
-			[]string{InterfaceLate("timerfd"), InterfaceEarly("timerfd"), RoundtripLate, RoundtripKept}},
+			[]string{InterfaceLate("timerfd"), InterfaceEarly("timerfd"), RoundtripLate, RoundtripStall, RoundtripKept}},
 		{[]string{NanosleepGrid}, []string{InterfaceLate("nanosleep"), InterfaceEarly("nanosleep"), NanosleepGrid}},
 		{[]string{IgnoredKept, OneshotOnce}, []string{IgnoredKept, OneshotOnce}},
 	} {
@@ -161,7 +161,7 @@ func TestHistogram(t *testing.T) {
 // named checks say so.
 func TestFaults(t *testing.T) {
 	unmeasured := []string{PendingDelivered, OneshotOnce, TimerIdentity, OverrunInHandler, PeriodicTicks, IgnoredResumes,
-		RoundtripLate, RoundtripKept}
+		RoundtripLate, RoundtripStall, RoundtripKept}
 	for _, name := range []string{"posix-timer", "posix-timer-realtime", "timerfd", "timerfd-realtime", "mq-timedreceive"} {
 		unmeasured = append(unmeasured, InterfaceLate(name), InterfaceEarly(name))
 	}
@@ -176,8 +176,8 @@ func TestFaults(t *testing.T) {
 		{"early.c", []string{"clock_nanosleep", "timer_getoverrun"}, workloads.Fail,
 			[]string{"clock-nanosleep-abs-tai-early", OneshotOnce, OverrunInHandler, PeriodicTicks}, nil},
 		{"identity.c", []string{"sigtimedwait"}, workloads.Fail, []string{TimerIdentity}, nil},
-		{"slowmq.c", []string{"mq_timedsend", "fopen"}, workloads.Fail, []string{RoundtripLate, RoundtripKept}, nil},
-		{"busymq.c", []string{"mq_timedsend", "fopen"}, workloads.NotMeasured, []string{RoundtripLate}, nil},
+		{"slowmq.c", []string{"mq_timedsend", "fopen"}, workloads.Fail, []string{RoundtripLate, RoundtripStall, RoundtripKept}, nil},
+		{"busymq.c", []string{"mq_timedsend", "fopen"}, workloads.NotMeasured, []string{RoundtripLate, RoundtripStall}, nil},
 		{"nosys.c", []string{"timer_create", "timerfd_create", "mq_open"}, workloads.NotMeasured, unmeasured,
 			func(m workloads.Marker) bool { return !m.Measured && m.Detail == "Function not implemented" }},
 		{"stale.c", []string{"timer_settime"}, workloads.Fail, nil,

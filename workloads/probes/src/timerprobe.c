@@ -142,7 +142,8 @@ static int mode_mq(int64_t duration)
 	if (!err && trips.lost)
 		err = ETIMEDOUT;
 	if (err) {
-		fprintf(stderr, "timerprobe: message queue: %s\n", strerror(err));
+		fprintf(stderr, "timerprobe: message queue: %s%s\n", strerror(err),
+			err == ENOSYS ? " (the kernel needs CONFIG_POSIX_MQUEUE, fragment mqueue)" : "");
 		return 1;
 	}
 	printf("{\"mode\":\"mq\",\"ops\":%d,\"values\":{\"mq_rtt_p50_ns\":%lld,\"mq_rtt_p99_ns\":%lld,"

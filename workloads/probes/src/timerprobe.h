@@ -23,6 +23,7 @@
 #define BUCKETS 40		/* of a histogram; the last holds all from 2^39 ns, 9 minutes, on */
 
 #define LATE_BOUND (20 * MS)	/* see Bounds in names.go */
+#define STALL_BOUND (100 * MS)
 #define LATE_ATTEMPTS 2
 #define GRID_FLOOR (2 * MS)
 #define GRID_FRACTION 0.6

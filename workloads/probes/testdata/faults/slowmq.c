@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Messages are altered and take 15 ms each way, while the processors are idle. */
+/* Messages are altered and take 60 ms each way, while the processors are idle. */
 #include <mqueue.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@ int __real_mq_timedsend(mqd_t queue, const char *text, size_t n, unsigned int pr
 
 int __wrap_mq_timedsend(mqd_t queue, const char *text, size_t n, unsigned int priority, const struct timespec *until)
 {
-	struct timespec pause = { .tv_nsec = 15000000 };
+	struct timespec pause = { .tv_nsec = 60000000 };
 	int64_t message;
 
 	memcpy(&message, text, sizeof(message));
