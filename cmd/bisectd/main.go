@@ -54,6 +54,7 @@ type cli struct {
 	Compare compareCmd `cmd:"" help:"Compare two kernels: commits, packaged ones or images."`
 	Test    testCmd    `cmd:"" help:"Build, boot and place one commit; usable under 'git bisect run'."`
 	Judge   judgeCmd   `cmd:"" help:"Judge the boots of a finished run again, under the rules of now."`
+	Plan    planCmd    `cmd:"" help:"Predict what a job is going to cost; nothing is built or booted."`
 	Demo    demoCmd    `cmd:"" help:"Make a kernel history with planted changes and find them."`
 	Doctor  doctorCmd  `cmd:"" help:"Tell whether this host can do the work."`
 
