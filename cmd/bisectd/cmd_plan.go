@@ -32,12 +32,13 @@ builds and boots have taken before, by the journal. No kernel is built or
 booted.`
 }
 
-// What a build and a boot are taken to cost on a host that has not done any:
-// as measured on two cores under TCG.
+// What a build and a boot are taken to cost on a host that has not done any.
+// The first build and the boot are as measured on two cores under TCG; what
+// another build takes depends on how much lies between two steps of a walk.
 const (
-	assumedScratch = 90 * time.Second
+	assumedScratch = 200 * time.Second
 	assumedBuild   = 15 * time.Second
-	assumedBoot    = 5 * time.Second // less the workload's time
+	assumedBoot    = 2500 * time.Millisecond // less the workload's time
 )
 
 // plan is the answer of 'bisectd plan'.
