@@ -65,6 +65,15 @@ type Rules struct {
 	// Signal is what to walk on: auto (also when empty), metric, crash, or the
 	// name of a check of the probe, such as nanosleep-late.
 	Signal string `yaml:"signal" json:"signal,omitempty"`
+	// Checks are changed from what package judge says of them, by name.
+	Checks map[string]Override `yaml:"checks" json:"checks,omitempty"`
+}
+
+// Override is a job's change of a check: "off", or another bound in the
+// check's unit.
+type Override struct {
+	Off   bool     `json:"off,omitempty"`
+	Bound *float64 `json:"bound,omitempty"`
 }
 
 // What a walk can be told to go on, beside the name of a check.

@@ -92,3 +92,27 @@ func (m *Memory) UnmarshalText(b []byte) error {
 	*m = Memory(v * unit)
 	return nil
 }
+
+// UnmarshalYAML reads the word off, or a number.
+func (o *Override) UnmarshalYAML(n ast.Node) error { return scalar(n, o.parse) }
+
+func (o *Override) parse(b []byte) error {
+	if string(b) == "off" {
+		*o = Override{Off: true}
+		return nil
+	}
+	v, err := strconv.ParseFloat(string(b), 64)
+	if err != nil || !(v >= 0) {
+		return fmt.Errorf("%q is neither off nor a bound in the check's unit, such as 0.05", b)
+	}
+	*o = Override{Bound: &v}
+	return nil
+}
+
+// MarshalYAML writes it as in a job file.
+func (o Override) MarshalYAML() (any, error) {
+	if o.Off {
+		return "off", nil
+	}
+	return o.Bound, nil
+}

@@ -31,11 +31,15 @@ type Sample struct {
 	Metrics []Metric `json:"metrics"`
 	// Ops counts the operations behind the metrics; zero when the workload
 	// has no such notion. Event counts are divided by it.
-	Ops     float64       `json:"ops"`
-	Wall    time.Duration `json:"wall"` // guest CLOCK_MONOTONIC
-	User    time.Duration `json:"user"`
-	System  time.Duration `json:"system"`
-	Version string        `json:"version"` // e.g. "stress-ng 0.15.06"
+	Ops    float64       `json:"ops"`
+	Wall   time.Duration `json:"wall"` // guest CLOCK_MONOTONIC
+	User   time.Duration `json:"user"`
+	System time.Duration `json:"system"`
+	// Switches counts voluntary context switches, Signals the timer signals
+	// that the workload received; zero where nobody counted.
+	Switches float64 `json:"switches,omitempty"`
+	Signals  float64 `json:"signals,omitempty"`
+	Version  string  `json:"version"` // e.g. "stress-ng 0.15.06"
 }
 
 // Metric returns the metric called name.

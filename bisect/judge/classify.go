@@ -12,23 +12,15 @@ import (
 	"bisectd/workloads/hrtimer"
 )
 
-const (
-	// sameMix is by how much an event count per operation may differ while
-	// the operation is still called the same work.
-	sameMix = 0.20
-	// rareEvent is the count per operation below which an event is no part
-	// of the work.
-	rareEvent = 0.05
-)
-
 // Classify names the change between the two commits of the final pair. The
 // order of the questions is the rule: a correct user who is worse off makes a
 // regression whatever the numbers do; only where no contract broke can a
 // number have changed its meaning, and only where it kept it can better or
 // worse be read off it.
 func (j *Judge) Classify(e bisect.Evidence) bisect.Finding {
-	f := bisect.Finding{VCPUs: e.VCPUs, Shift: e.Shift,
-		Invariants: invariantPairs(e.Old, e.New), Markers: markerPairs(e.Old, e.New), Callbacks: callbackPairs(e.Old, e.New)}
+	e.Old, e.New = j.ruled(e.Old), j.ruled(e.New)
+	f := bisect.Finding{VCPUs: e.VCPUs, Shift: e.Shift, Invariants: invariantPairs(e.Old, e.New),
+		Markers: markerPairs(e.Old, e.New), Callbacks: j.callbackPairs(e.Old, e.New)}
 	for _, p := range f.Invariants {
 		switch {
 		case p.Old.Result == workloads.Pass && p.New.Result == workloads.Fail:
@@ -39,8 +31,10 @@ func (j *Judge) Classify(e bisect.Evidence) bisect.Finding {
 	}
 	f.Naive = naive(f)
 	f.Class, f.Reasons = j.class(f, e)
+	f.Reasons = append(f.Reasons, j.Checks.Describe()...)
 	traces := min(count(e.Old, bisect.TraceBoot), count(e.New, bisect.TraceBoot))
-	f.Repeat = traces < 2 && (f.Class == bisect.Regression || f.Class == bisect.Inconclusive || len(f.Mended) > 0)
+	claims := f.Class == bisect.Regression || f.Class == bisect.Inconclusive || f.Class == bisect.BehaviourChange
+	f.Repeat = traces < 2 && (claims || len(f.Mended) > 0)
 	return f
 }
 
@@ -52,7 +46,10 @@ func (j *Judge) class(f bisect.Finding, e bisect.Evidence) (bisect.Class, []stri
 		return bisect.Inconclusive, []string{fmt.Sprintf("%s ended with %s: %s",
 			failed[0].Commit, failed[0].Ending, failed[0].Detail)}
 	}
-	if why := contractBroken(f); len(why) > 0 {
+	if why := j.mixed(e.Old, e.New); why != "" {
+		return bisect.Inconclusive, []string{why}
+	}
+	if why := j.contractBroken(f); len(why) > 0 {
 		return bisect.Regression, why
 	}
 	worse := f.Shift.Decision == bisect.Moved && !better(f.Shift)
@@ -67,11 +64,12 @@ func (j *Judge) class(f bisect.Finding, e bisect.Evidence) (bisect.Class, []stri
 	case bisect.Unclear:
 		return bisect.Inconclusive, []string{fmt.Sprintf("whether %s moves is not clear (%s)", j.Metric, percent(f.Shift))}
 	}
-	if why := settingsMoved(e.Old, e.New); len(why) > 0 {
+	if why := j.settingsMoved(e.Old, e.New); len(why) > 0 {
 		return bisect.EnvironmentShift, why
 	}
-	if why := j.meaningMoved(f); len(why) > 0 {
-		return bisect.BehaviourChange, append(why, contractKept(f)...)
+	before, after := workOf(e.Old), workOf(e.New)
+	if why := j.meaningMoved(f, before, after); len(why) > 0 {
+		return bisect.BehaviourChange, slices.Concat(why, j.accounting(before, after), contractKept(f))
 	}
 	if why := j.unmeasured(f, e); why != "" {
 		return bisect.Inconclusive, []string{fmt.Sprintf("%s moves by %s, but %s", j.Metric, percent(f.Shift), why)}
@@ -81,14 +79,19 @@ func (j *Judge) class(f bisect.Finding, e bisect.Evidence) (bisect.Class, []stri
 			"the code is where it is by chance", j.Metric, percent(f.Shift), stays(*p), percent(*p))}
 	}
 	direction := fmt.Sprintf("%s moves by %s, %s being better", j.Metric, percent(f.Shift), f.Shift.Better)
-	if better(f.Shift) {
-		return bisect.Improvement, append([]string{direction + ", at the same work per operation"}, contractKept(f)...)
+	var how []string
+	if cost := j.efficiency(before, after); cost != "" {
+		how = []string{cost}
 	}
-	return bisect.Regression, []string{direction + ": the same work costs more"}
+	if better(f.Shift) {
+		direction += ", at the same work per operation"
+		return bisect.Improvement, slices.Concat([]string{direction}, how, contractKept(f))
+	}
+	return bisect.Regression, append([]string{direction + ": the same work costs more"}, how...)
 }
 
 // contractBroken lists what a correct user loses.
-func contractBroken(f bisect.Finding) []string {
+func (j *Judge) contractBroken(f bisect.Finding) []string {
 	var why []string
 	for _, p := range f.Broken {
 		why = append(why, fmt.Sprintf("%s held on the parent (%s) and is broken: %s, bound %s", p.Name,
@@ -97,7 +100,7 @@ func contractBroken(f bisect.Finding) []string {
 	}
 	for _, c := range f.Callbacks {
 		missing := int64(c.New.Start) - int64(c.New.Expire+c.New.Cancel+c.New.Rearm)
-		if c.OldConserved && !c.NewConserved && missing > 0 && hrtimer.OfUsers(c.Function) {
+		if c.OldConserved && !c.NewConserved && missing > 0 && hrtimer.OfUsers(c.Function) && !j.Checks.off(lawConserved) {
 			why = append(why, fmt.Sprintf("timers of %s get lost: %d started, %d expired, %d cancelled, %d re-armed",
 				c.Function, c.New.Start, c.New.Expire, c.New.Cancel, c.New.Rearm))
 		}
@@ -116,32 +119,56 @@ func contractMended(f bisect.Finding) []string {
 }
 
 // settingsMoved lists the settings of the run that one side has otherwise than
-// the other, in every boot.
-func settingsMoved(old, new bisect.Observations) []string {
+// the other. One that is not the same in all boots of its side is the doing of
+// single boots, not of a commit.
+func (j *Judge) settingsMoved(old, new bisect.Observations) []string {
+	if j.Checks.off(lawSettings) {
+		return nil
+	}
 	before, after := settings(old), settings(new)
+	names := map[string]bool{}
+	for _, side := range []map[string]string{before, after} {
+		for name := range side {
+			names[name] = true
+		}
+	}
 	var why []string
-	for _, name := range slices.Sorted(maps.Keys(before)) {
-		if after[name] != before[name] {
-			why = append(why, fmt.Sprintf("the run's environment differs: %s is %q instead of %q",
-				name, after[name], before[name]))
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if was, is := before[name], after[name]; was != is && was != unsettled && is != unsettled {
+			why = append(why, fmt.Sprintf("the run's environment differs: %s is %q instead of %q", name, is, was))
 		}
 	}
 	return why
 }
 
-// settings returns those of the first measured boot.
+// unsettled is a setting that differs between the boots of one side.
+const unsettled = "\x00"
+
+// settings returns those of the measured boots of one side.
 func settings(obs bisect.Observations) map[string]string {
+	var all map[string]string
 	for _, o := range obs {
-		if o.Profile == bisect.MetricBoot {
-			all := maps.Clone(o.Fingerprint.Settings)
-			if all == nil {
-				all = map[string]string{}
+		if o.Profile != bisect.MetricBoot || o.Ending != bisect.Completed {
+			continue
+		}
+		these := maps.Clone(o.Fingerprint.Settings)
+		if these == nil {
+			these = map[string]string{}
+		}
+		these["clockevent device"] = o.Fingerprint.Clockevent
+		if all == nil {
+			all = these
+			continue
+		}
+		for _, other := range []map[string]string{these, all} {
+			for name := range other {
+				if these[name] != all[name] {
+					all[name] = unsettled
+				}
 			}
-			all["clockevent device"] = o.Fingerprint.Clockevent
-			return all
 		}
 	}
-	return nil
+	return all
 }
 
 // unmeasured says which evidence is missing for calling an operation the same
@@ -153,7 +180,15 @@ func (j *Judge) unmeasured(f bisect.Finding, e bisect.Evidence) string {
 		}
 	}
 	for _, side := range []bisect.Observations{e.Old, e.New} {
-		if tally, ops := traced(side); tally == nil || ops <= 0 {
+		for _, o := range side {
+			if o.Tally == nil {
+				continue
+			}
+			if why := j.unsound(o); why != "" {
+				return why
+			}
+		}
+		if tally, ops := j.traced(side); tally == nil || ops <= 0 {
 			return "the work of an operation was not measured on both sides"
 		}
 	}
@@ -171,7 +206,7 @@ func count(obs bisect.Observations, p bisect.Profile) int {
 }
 
 // meaningMoved lists why the metric no longer counts what it counted.
-func (j *Judge) meaningMoved(f bisect.Finding) []string {
+func (j *Judge) meaningMoved(f bisect.Finding, old, new work) []string {
 	var why []string
 	var flips []string
 	for _, m := range f.Markers {
@@ -182,7 +217,7 @@ func (j *Judge) meaningMoved(f bisect.Finding) []string {
 	if len(flips) > 0 {
 		why = append(why, "POSIX leaves open what changed here, and the workload depends on it: "+strings.Join(flips, ", "))
 	}
-	if mix := mixChanges(f.Callbacks); len(mix) > 0 {
+	if mix := j.mixChanges(f.Callbacks, old, new, !better(f.Shift)); len(mix) > 0 {
 		why = append(why, "an operation no longer is the same work: "+strings.Join(mix, "; "))
 	}
 	return why
@@ -213,9 +248,9 @@ func contractKept(f bisect.Finding) []string {
 }
 
 // callbackPairs joins the traced runs of both sides.
-func callbackPairs(old, new bisect.Observations) []bisect.CallbackPair {
-	before, oldOps := traced(old)
-	after, newOps := traced(new)
+func (j *Judge) callbackPairs(old, new bisect.Observations) []bisect.CallbackPair {
+	before, oldOps := j.traced(old)
+	after, newOps := j.traced(new)
 	if before == nil || after == nil {
 		return nil
 	}
@@ -248,40 +283,15 @@ func conserved(obs bisect.Observations, name string) bool {
 	})
 }
 
-// traced returns the tally of the first traced run and its operations. A
-// lossy tally proves nothing and is none.
-func traced(obs bisect.Observations) (*workloads.Tally, float64) {
+// traced returns the tally of the first traced run that is sound, and its
+// operations.
+func (j *Judge) traced(obs bisect.Observations) (*workloads.Tally, float64) {
 	for _, o := range obs {
-		if o.Tally != nil && o.Tally.Dropped == 0 && len(o.Samples) > 0 {
+		if o.Tally != nil && len(o.Samples) > 0 && j.unsound(o) == "" {
 			return o.Tally, o.Samples[0].Ops
 		}
 	}
 	return nil, 0
-}
-
-// mixChanges lists the events whose count per operation differs.
-func mixChanges(pairs []bisect.CallbackPair) []string {
-	var changes []string
-	for _, p := range pairs {
-		if p.OldOps <= 0 || p.NewOps <= 0 || !hrtimer.OfUsers(p.Function) {
-			continue // the kernel's own timers are no part of an operation
-		}
-		for _, event := range []struct {
-			name     string
-			old, new uint64
-		}{
-			{"starts", p.Old.Start, p.New.Start},
-			{"expiries", p.Old.Expire, p.New.Expire},
-			// A kernel without was_armed= cannot tell the two apart.
-			{"cancels and re-arms", p.Old.Cancel + p.Old.Rearm, p.New.Cancel + p.New.Rearm},
-		} {
-			o, n := float64(event.old)/p.OldOps, float64(event.new)/p.NewOps
-			if max(o, n) > rareEvent && math.Abs(n-o) > sameMix*max(o, n) {
-				changes = append(changes, fmt.Sprintf("%s of %s per op %.2f -> %.2f", event.name, p.Function, o, n))
-			}
-		}
-	}
-	return changes
 }
 
 // naive is what the totals alone would have claimed: the metric's percentage,

@@ -78,7 +78,7 @@ func TestClassify(t *testing.T) {
 			with(func(s *side) { s.ops = slow }), bisect.BehaviourChange, "pays for it"},
 		{"another idle governor", sound, with(func(s *side) { s.ops, s.governor = slow, "menu" }), bisect.EnvironmentShift, "menu"},
 		{"a marker that is not clear", sound, with(func(s *side) { s.ops, s.unclear = slow, true }), bisect.Inconclusive, "not clear"},
-		{"a lossy trace", sound, with(func(s *side) { s.ops, s.lossy = slow, true }), bisect.Inconclusive, "not measured"},
+		{"a lossy trace", sound, with(func(s *side) { s.ops, s.lossy = slow, true }), bisect.Inconclusive, "lost 1 entries"},
 		{"plain slowdown", sound, with(func(s *side) { s.ops = slow }), bisect.Regression, "costs more"},
 		{"plain speed-up", sound,
 			with(func(s *side) { s.ops = []float64{200, 201, 199} }), bisect.Improvement, "better"},

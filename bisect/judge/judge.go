@@ -16,9 +16,10 @@ import (
 // Judge holds the rules of one job.
 type Judge struct {
 	Metric    string
-	MinEffect float64  // smaller changes of the metric are none
-	Error     float64  // accepted chance of a wrong answer over the whole walk
-	Steps     int      // tests that the walk is expected to make: they share Error
+	MinEffect float64 // smaller changes of the metric are none
+	Error     float64 // accepted chance of a wrong answer over the whole walk
+	Steps     int     // tests that the walk is expected to make: they share Error
+	Checks    Overrides
 	Exercises []string // prefixes of the probe's checks that the workload is about
 }
 
@@ -27,6 +28,7 @@ var _ bisect.Judge = (*Judge)(nil)
 // Signals lists what separates the ends, cheapest first: crash, invariant,
 // marker, metric.
 func (j *Judge) Signals(old, new bisect.Observations) []bisect.Signal {
+	old, new = j.ruled(old), j.ruled(new)
 	if s, ok := crash(old, new); ok {
 		return []bisect.Signal{s}
 	}
@@ -63,6 +65,7 @@ func (j *Judge) Place(s bisect.Signal, old, new, commit bisect.Observations) bis
 	if failed := failures(commit); len(failed) > 0 {
 		return bisect.Placement{Verdict: bisect.Skip, Detail: ending(failed[0])}
 	}
+	old, commit = j.ruled(old), j.ruled(commit)
 	switch s.Kind {
 	case bisect.InvariantSignal:
 		return placeInvariant(s.Name, old, commit)

@@ -2,10 +2,39 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 
 	"bisectd/bisect"
 	"bisectd/workloads"
 )
+
+// ruled returns the observations with what the job says about the probe's
+// checks applied: one that is off was not measured, one with another bound is
+// held against that.
+func (j *Judge) ruled(obs bisect.Observations) bisect.Observations {
+	if len(j.Checks) == 0 {
+		return obs
+	}
+	out := slices.Clone(obs)
+	for i := range out {
+		out[i].Probe.Invariants = slices.Clone(out[i].Probe.Invariants)
+		for k := range out[i].Probe.Invariants {
+			v := &out[i].Probe.Invariants[k]
+			switch {
+			case j.Checks.off(v.Name):
+				v.Result, v.Detail = workloads.NotMeasured, "turned off by the job"
+			case measured(*v) && j.Checks[v.Name].Bound != nil:
+				v.Bound, v.Result = *j.Checks[v.Name].Bound, workloads.Pass
+				if v.Value > v.Bound {
+					v.Result = workloads.Fail
+				}
+			}
+		}
+		out[i].Probe.Markers = slices.DeleteFunc(slices.Clone(out[i].Probe.Markers),
+			func(m workloads.Marker) bool { return j.Checks.off(m.Name) })
+	}
+	return out
+}
 
 // probed returns the probe records of the boots that ran the probe.
 func probed(obs bisect.Observations) []workloads.ProbeRecord {

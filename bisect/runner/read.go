@@ -76,7 +76,7 @@ func (p payload) readStep(s proto.StepResult, o *bisect.Observation) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.ID, err)
 	}
-	sample.Version = p.version
+	sample.Version, sample.Switches = p.version, float64(s.Voluntary)
 	o.Samples = append(o.Samples, sample)
 	return nil
 }

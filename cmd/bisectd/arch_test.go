@@ -41,7 +41,7 @@ var imports = map[string][]string{
 	"bisect":          {"blame", "workloads"},
 	"bisect/history":  {"bisect", "blame"},
 	"bisect/journal":  {"blame"},
-	"bisect/judge":    {"bisect", "workloads", "workloads/hrtimer", "workloads/probes"},
+	"bisect/judge":    {"bisect", "blame", "workloads", "workloads/hrtimer", "workloads/probes"},
 	"bisect/report":   {"bisect", "workloads", "workloads/probes"},
 	"bisect/simulate": {"bisect", "bisect/history", "bisect/judge", "workloads"},
 	"bisect/runner": {

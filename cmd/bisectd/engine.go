@@ -18,7 +18,7 @@ func newEngine(job bisect.Job, commits bisect.Range, tester bisect.Tester, progr
 	}
 	rules := func(metric string, about []string) *judge.Judge {
 		return &judge.Judge{Metric: metric, MinEffect: float64(job.Judge.MinEffect), Error: float64(job.Judge.Error),
-			Steps: commits.Next(nil).Steps, Exercises: about}
+			Steps: steps(commits), Checks: job.Judge.Checks, Exercises: about}
 	}
 	e := &bisect.Engine{Job: job, Range: commits, Tester: tester, Progress: progress,
 		Judge: rules(job.Judge.Metric, w.Exercises())}
@@ -27,6 +27,15 @@ func newEngine(job bisect.Job, commits bisect.Range, tester bisect.Tester, progr
 		e.Counterpart = &bisect.Counterpart{Workload: other.Name(), Metric: metric, Judge: rules(metric, other.Exercises())}
 	}
 	return e, err
+}
+
+// steps is how many tests a walk over the range is expected to make; they
+// share the accepted error. A comparison of two kernels has no range.
+func steps(r bisect.Range) int {
+	if r == nil {
+		return 1
+	}
+	return r.Next(nil).Steps
 }
 
 // counterpart looks for the workload's counterpart; there need not be one.

@@ -15,6 +15,7 @@ import (
 	"bisectd/bisect"
 	"bisectd/bisect/history"
 	"bisectd/bisect/journal"
+	"bisectd/bisect/judge"
 	"bisectd/bisect/runner"
 	"bisectd/blame"
 	"bisectd/configs"
@@ -56,6 +57,9 @@ func open(ctx context.Context, paths Paths, job bisect.Job, again bool, m *meter
 		return nil, err
 	}
 	if err := checkReports(job.Report.Dir); err != nil {
+		return nil, err
+	}
+	if err := judge.Overrides(job.Judge.Checks).Check(); err != nil {
 		return nil, err
 	}
 	commits, err := history.Open(ctx, job.Repo, job.Good, job.Bad)

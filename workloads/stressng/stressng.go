@@ -180,6 +180,9 @@ func (s *stressor) Parse(out workloads.Output) (workloads.Sample, error) {
 		return workloads.Sample{}, blame.Errorf(blame.Workload, "%s: %w", s.Name(), err)
 	}
 	sample := workloads.Sample{Ops: r.ops, Wall: out.Wall, User: out.User, System: out.System, Version: r.version}
+	if s.name == "timer" { // an operation is a signal that its handler took
+		sample.Signals = r.ops
+	}
 	for _, m := range slices.Concat(common, s.extra) {
 		if v, ok := m.take(r); ok {
 			sample.Metrics = append(sample.Metrics, v)
