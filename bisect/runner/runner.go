@@ -23,9 +23,6 @@ import (
 )
 
 const (
-	// maxAttempts bounds the boots made for one observation. Blame other
-	// than the kernel's is tried again, then stops the run.
-	maxAttempts = 4
 	// firstBoot is the deadline to the agent while no boot was measured yet;
 	// afterwards it is bootFactor times the slowest one, but leastBoot.
 	firstBoot  = 90 * time.Second
@@ -68,9 +65,8 @@ type Runner struct {
 	// has none.
 	Counterpart       workloads.Workload
 	CounterpartParams workloads.Params
-	// Pause waits before another attempt after an infrastructure failure;
-	// nil waits a second longer each time.
-	Pause func(ctx context.Context, attempt int) error
+	// Pause waits before another attempt; nil sleeps.
+	Pause func(context.Context, time.Duration) error
 
 	payloads map[cargo]payload
 	slowest  time.Duration // startup so far
@@ -250,79 +246,6 @@ func (r *Runner) bootKey(k kbuild.Kernel, load payload, b bisect.Boot) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// boot boots until one boot counts. A failure that the kernel tells of counts
-// at once, even where it comes in a few boots only. A silent one counts when
-// the next boot ends in the same way: that may have been a host that stalled.
-func (r *Runner) boot(ctx context.Context, b bisect.Boot, k kbuild.Kernel, load payload, key string,
-) (bisect.Observation, error) {
-	var voided []string
-	var failed bisect.Observation
-	start := time.Now()
-	for attempt := 1; ; attempt++ {
-		if err := r.Journal.Begin(ctx, bootEvent, key, beginning(b, k, attempt)); err != nil {
-			return bisect.Observation{}, err
-		}
-		r.tell(bisect.Update{Phase: bisect.Booting, Commit: b.Commit, VCPUs: b.VCPUs, Profile: b.Profile})
-		o, err := r.attempt(ctx, b, k, load)
-		if ctx.Err() != nil {
-			return o, ctx.Err()
-		}
-		if err == nil && doubtful(o) && o.Ending != failed.Ending && attempt < maxAttempts {
-			failed = o
-			voided = append(voided, outcome(o)+" (not repeated)")
-			r.tell(bisect.Update{Phase: bisect.Booting, Commit: b.Commit, VCPUs: b.VCPUs, Profile: b.Profile,
-				Done: true, Text: outcome(o) + ": once more to be sure"})
-			continue
-		}
-		if err == nil {
-			if o.Ending == failed.Ending {
-				voided = voided[:len(voided)-1] // it was repeated: both boots count
-			}
-			o.Voided, o.Elapsed = voided, time.Since(start)
-			r.tell(bisect.Update{Phase: bisect.Booting, Commit: b.Commit, VCPUs: b.VCPUs, Profile: b.Profile,
-				Done: true, Took: o.Elapsed, Text: outcome(o)})
-			return o, r.Journal.End(ctx, bootEvent, key, o)
-		}
-		if blame.Of(err) == blame.User || attempt == maxAttempts {
-			return o, fmt.Errorf("boot %s with %d vCPU (%s), attempt %d of %d: %w",
-				b.Commit.Short(), b.VCPUs, b.Profile, attempt, maxAttempts, err)
-		}
-		voided = append(voided, fmt.Sprintf("%s: %s", blame.Of(err), err))
-		r.tell(bisect.Update{Phase: bisect.Booting, Commit: b.Commit, VCPUs: b.VCPUs, Profile: b.Profile,
-			Done: true, Text: "boot thrown away: " + err.Error()})
-		if err := r.pause(ctx, attempt); err != nil {
-			return o, err
-		}
-	}
-}
-
-// doubtful tells whether a failure may be the host's.
-func doubtful(o bisect.Observation) bool { return o.Ending != bisect.Completed && !o.Spoke }
-
-func beginning(b bisect.Boot, k kbuild.Kernel, attempt int) map[string]any {
-	return map[string]any{"commit": b.Commit.ID, "vcpus": b.VCPUs, "profile": b.Profile, "ordinal": b.Ordinal,
-		"kernel": k.Key, "attempt": attempt}
-}
-
-func outcome(o bisect.Observation) string {
-	if o.Ending != bisect.Completed {
-		return fmt.Sprintf("%s: %s", o.Ending, o.Detail)
-	}
-	return "completed"
-}
-
-func (r *Runner) pause(ctx context.Context, attempt int) error {
-	if r.Pause != nil {
-		return r.Pause(ctx, attempt)
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Duration(attempt) * time.Second):
-		return nil
-	}
-}
-
 // attempt makes one boot. An error means that nothing was learned about the
 // kernel.
 func (r *Runner) attempt(ctx context.Context, b bisect.Boot, k kbuild.Kernel, load payload,
@@ -347,7 +270,7 @@ func (r *Runner) attempt(ctx context.Context, b bisect.Boot, k kbuild.Kernel, lo
 	o.Kernel = bisect.Kernel{Key: k.Key, Signature: k.Signature, Release: k.Release, Compiler: k.Compiler}
 	o.Fingerprint.Accel = string(r.Accel)
 	if o.Ending == bisect.Completed {
-		if why := judge.Gate(o.Fingerprint, b.VCPUs); why != "" {
+		if why := judge.Overrides(r.Job.Judge.Checks).Gate(o.Fingerprint, b.VCPUs); why != "" {
 			return o, blame.Errorf(blame.Environment, "%s", why)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,7 @@ func (b *builder) Build(_ context.Context, s kbuild.Spec) (kbuild.Kernel, error)
 type launcher struct {
 	script []func() (vm.Outcome, error)
 	boots  int
+	waited []time.Duration // between boots
 }
 
 func (l *launcher) Run(context.Context, vm.Config) (vm.Outcome, error) {
@@ -125,7 +127,10 @@ func newBench(t *testing.T, script ...func() (vm.Outcome, error)) bench {
 // restart returns a new Runner over the same journal, as a new process has it.
 func (b bench) restart(t *testing.T) *Runner {
 	return &Runner{Workload: work{}, Builder: b.builder, Launcher: b.launcher, Journal: b.journal, Accel: vm.TCG, Dir: t.TempDir(),
-		Pause:    func(context.Context, int) error { return nil },
+		Pause: func(_ context.Context, d time.Duration) error {
+			b.launcher.waited = append(b.launcher.waited, d)
+			return nil
+		},
 		payloads: map[cargo]payload{{profile: bisect.MetricBoot}: {workload: work{}, version: "work 1", digest: "d"}}}
 }
 
@@ -174,6 +179,36 @@ func TestObserve(t *testing.T) {
 				t.Errorf("%d boots, want %d", b.launcher.boots, tt.boots)
 			}
 		})
+	}
+}
+
+// TestObserveWaitsOutABusyHost gives another job on the host minutes to end,
+// and does not count against the kernel what the host was too busy for.
+func TestObserveWaitsOutABusyHost(t *testing.T) {
+	busy := func() (vm.Outcome, error) {
+		o, err := sound("tsc")()
+		o.Waited = 0.5
+		return o, err
+	}
+	b := newBench(t, busy, busy, busy, busy, busy, fails(blame.Infrastructure), sound("tsc"))
+	o, err := b.Observe(t.Context(), metric("c1", "t1", 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := time.Second
+	want := []time.Duration{10 * second, 40 * second, 60 * second, 60 * second, 60 * second, 6 * second}
+	if !slices.Equal(b.launcher.waited, want) || len(o.Voided) != 6 {
+		t.Errorf("waited %v, want %v; voided %q", b.launcher.waited, want, o.Voided)
+	}
+}
+
+// TestObserveBelievesNoSingleSilence: a silent failure that nothing repeats is
+// the host's.
+func TestObserveBelievesNoSingleSilence(t *testing.T) {
+	void := fails(blame.Infrastructure)
+	b := newBench(t, void, void, void, func() (vm.Outcome, error) { return vm.Outcome{Ending: vm.Hung, Detail: "silent"}, nil })
+	if o, err := b.Observe(t.Context(), metric("c1", "t1", 0)); blame.Of(err) != blame.Infrastructure {
+		t.Errorf("observed %s, error %v", o.Ending, err)
 	}
 }
 
