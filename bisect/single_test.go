@@ -17,16 +17,17 @@ func TestSingle(t *testing.T) {
 		lab    lab
 		commit string
 		want   bisect.Verdict
+		by     bisect.SignalKind
 	}{
-		{"before the change", moves, "main~13", bisect.Old},
-		{"the change", moves, "main~12", bisect.New},
-		{"behind it", moves, "main~2", bisect.New},
-		{"the good end", moves, "main~32", bisect.Old},
-		{"the bad end", moves, "main", bisect.New},
-		{"does not build", moves, "main~25", bisect.Skip},
-		{"does not boot", moves, "main~23", bisect.Skip},
-		{"by a marker", lab{stale: 9, slow: 9, factor: 0.7, noise: 0.01}, "main~24", bisect.Old},
-		{"by a crash", lab{crashFrom: 17}, "main~15", bisect.New},
+		{"before the change", moves, "main~13", bisect.Old, bisect.MetricSignal},
+		{"the change", moves, "main~12", bisect.New, bisect.MetricSignal},
+		{"behind it", moves, "main~2", bisect.New, bisect.MetricSignal},
+		{"the good end", moves, "main~32", bisect.Old, bisect.MetricSignal},
+		{"the bad end", moves, "main", bisect.New, bisect.MetricSignal},
+		{"does not build", moves, "main~25", bisect.Skip, bisect.MetricSignal},
+		{"does not boot", moves, "main~23", bisect.Skip, bisect.MetricSignal},
+		{"by a marker", lab{stale: 9, slow: 9, factor: 0.7, noise: 0.01}, "main~24", bisect.Old, bisect.MarkerSignal},
+		{"by a crash", lab{crashFrom: 17}, "main~15", bisect.New, bisect.CrashSignal},
 	}
 	repo := linear(t, 33)
 	r, err := history.Open(t.Context(), repo, []string{"main~32"}, "main")
@@ -44,8 +45,10 @@ func TestSingle(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := engine(&tt.lab).Test(t.Context(), c)
-			if err != nil || got.Verdict != tt.want || got.Commit.ID != c.ID || got.Detail == "" {
-				t.Errorf("%s is %s: %s, %v; want %s", got.Commit, got.Verdict, got.Detail, err, tt.want)
+			if err != nil || got.Verdict != tt.want || got.Commit.ID != c.ID || got.Detail == "" ||
+				got.Signal.Kind != tt.by {
+				t.Errorf("%s is %s by %s: %s, %v; want %s by %s", got.Commit, got.Verdict, got.Signal.Kind, got.Detail, err,
+					tt.want, tt.by)
 			}
 		})
 	}

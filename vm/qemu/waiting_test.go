@@ -21,7 +21,7 @@ func TestShare(t *testing.T) {
 		ok   bool
 	}{
 		{"nobody waited", map[string]time.Duration{"a": 2 * s, "b": 5 * s}, 14 * s, 0, true},
-		{"the one that waited most counts", map[string]time.Duration{"a": 2 * s, "b": 6 * s}, 14 * s, 0.25, true},
+		{"the one that waited most counts", map[string]time.Duration{"a": 4 * s, "b": 6 * s}, 14 * s, 0.5, true},
 		{"a thread that came later", map[string]time.Duration{"c": 2 * s}, 14 * s, 0.5, true},
 		{"QEMU is gone", nil, 14 * s, 0, false},
 		{"no time has passed", map[string]time.Duration{"a": 3 * s}, 10 * s, 0, false},
