@@ -39,6 +39,7 @@ func init() {
 	workloads.Register(workload{mode: "periodic", timer: true, about: periodic, metrics: []workloads.Metric{
 		{Name: "ticks_per_s", Unit: "ticks/s", Better: workloads.Higher},
 		{Name: "ticks_per_cpu_s", Unit: "ticks/cpu-s", Better: workloads.Higher},
+		{Name: "signals_per_cpu_s", Unit: "signals/cpu-s", Better: workloads.Higher},
 		{Name: "signals_per_s", Unit: "signals/s", Better: workloads.Higher},
 		{Name: "overruns_per_s", Unit: "overruns/s", Better: workloads.Lower},
 	}})

@@ -128,7 +128,8 @@ static int mode_periodic(int64_t duration, int64_t interval)
 	printf("{\"mode\":\"periodic\",\"ops\":%lld,\"values\":{\"ticks_per_s\":%.4f,\"signals_per_s\":%.4f,"
 	       "\"overruns_per_s\":%.4f", (long long)sum, sum / s, t.signals / s, t.overruns / s);
 	if (t.cpu > 0)
-		printf(",\"ticks_per_cpu_s\":%.4f", sum * 1e9 / t.cpu);
+		printf(",\"ticks_per_cpu_s\":%.4f,\"signals_per_cpu_s\":%.4f", sum * 1e9 / t.cpu,
+		       t.signals * 1e9 / t.cpu);
 	printf("}}\n");
 	return 0;
 }
