@@ -18,6 +18,7 @@ type Replay struct {
 	kernels map[string]buildRecord // by the commit's tree
 	boots   map[stored]bisect.Observation
 	used    map[stored]bool
+	checks  judge.Overrides
 }
 
 var _ bisect.Tester = (*Replay)(nil)
@@ -42,9 +43,11 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("%s boot %d of %s with %d vCPU %s", b.Profile, b.Ordinal, b.Commit, b.VCPUs, e.Why)
 }
 
-// NewReplay reads the events of one run, in their order.
-func NewReplay(events []journal.Event) (*Replay, error) {
-	r := &Replay{kernels: map[string]buildRecord{}, boots: map[stored]bisect.Observation{}, used: map[stored]bool{}}
+// NewReplay reads the events of one run, in their order. Checks are the job's,
+// which say what boots count.
+func NewReplay(events []journal.Event, checks judge.Overrides) (*Replay, error) {
+	r := &Replay{kernels: map[string]buildRecord{}, boots: map[stored]bisect.Observation{}, used: map[stored]bool{},
+		checks: checks}
 	trees := map[string]string{} // by the key of the build
 	for _, e := range events {
 		if err := r.read(e, trees); err != nil {
@@ -94,7 +97,7 @@ func (r *Replay) Observe(_ context.Context, b bisect.Boot) (bisect.Observation, 
 		return o, &MissingError{b, "was not made"}
 	}
 	if o.Ending == bisect.Completed {
-		if why := judge.Gate(o.Fingerprint, b.VCPUs); why != "" {
+		if why := r.checks.Gate(o.Fingerprint, b.VCPUs); why != "" {
 			return o, &MissingError{b, "would be thrown away now: " + why}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"bisectd/bisect"
 	"bisectd/bisect/journal"
+	"bisectd/bisect/judge"
 	"bisectd/blame"
 	"bisectd/vm"
 )
@@ -40,7 +41,7 @@ func record(t *testing.T, b bench, boots ...bisect.Boot) []journal.Event {
 func TestReplay(t *testing.T) {
 	b := newBench(t, sound("tsc"), speaks(vm.Panicked, "oops"))
 	b.builder.errors["c3"] = blame.Errorf(blame.Kernel, "a.c:1: error: no such thing")
-	replay, err := NewReplay(record(t, b, metric("c1", "t1", 0), metric("c2", "t2", 0), metric("c3", "t3", 0)))
+	replay, err := NewReplay(record(t, b, metric("c1", "t1", 0), metric("c2", "t2", 0), metric("c3", "t3", 0)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func TestReplayHoldsBootsAgainstTheGate(t *testing.T) {
 	for i := range events {
 		events[i].Data = []byte(strings.ReplaceAll(string(events[i].Data), `"tsc"`, `"hpet"`))
 	}
-	replay, err := NewReplay(events)
+	replay, err := NewReplay(events, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,12 +88,19 @@ func TestReplayHoldsBootsAgainstTheGate(t *testing.T) {
 		!strings.Contains(err.Error(), "would be thrown away now") {
 		t.Errorf("error %v, want the boot to be refused", err)
 	}
+	replay, err = NewReplay(events, judge.Overrides{"clocksource": {Off: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := replay.Observe(t.Context(), metric("c1", "t1", 0)); err != nil {
+		t.Errorf("error %v although the job has the check off", err)
+	}
 }
 
 func TestReplayDamaged(t *testing.T) {
 	for _, kind := range []string{buildEvent, bootEvent} {
 		for _, phase := range []journal.Phase{journal.Begin, journal.End} {
-			_, err := NewReplay([]journal.Event{{Seq: 7, Kind: kind, Phase: phase, Data: []byte(`[]`)}})
+			_, err := NewReplay([]journal.Event{{Seq: 7, Kind: kind, Phase: phase, Data: []byte(`[]`)}}, nil)
 			if read := kind == buildEvent || phase == journal.End; read != (err != nil) {
 				t.Errorf("%s %s: error %v", kind, phase, err)
 			}

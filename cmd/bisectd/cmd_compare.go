@@ -8,6 +8,7 @@ import (
 
 	"bisectd/bisect"
 	"bisectd/bisect/history"
+	"bisectd/bisect/judge"
 	"bisectd/blame"
 	"bisectd/kbuild"
 )
@@ -91,6 +92,9 @@ func (c *compareCmd) open(ctx context.Context, paths Paths, job bisect.Job, m *m
 		return nil, err
 	}
 	if err := checkReports(job.Report.Dir); err != nil {
+		return nil, err
+	}
+	if err := judge.Overrides(job.Judge.Checks).Check(); err != nil {
 		return nil, err
 	}
 	if err := checkTools(ctx, job); err != nil {

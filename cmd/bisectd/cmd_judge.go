@@ -10,12 +10,14 @@ import (
 	"bisectd/bisect"
 	"bisectd/bisect/history"
 	"bisectd/bisect/journal"
+	"bisectd/bisect/judge"
 	"bisectd/bisect/runner"
 	"bisectd/blame"
 )
 
 type judgeCmd struct {
 	ID        string         `arg:"" name:"run" help:"Name of the run, as 'bisectd run' prints it."`
+	Job       string         `help:"Take the rules of this job file." type:"path"`
 	MinEffect bisect.Percent `help:"Smaller changes of the metric are none, e.g. 3%." placeholder:"N%"`
 	Error     bisect.Percent `help:"Accepted chance of a wrong answer over the whole walk." placeholder:"N%"`
 	Metric    string         `help:"Judge by another metric of the workload."`
@@ -112,8 +114,15 @@ func unfinished(id string) error {
 		"run %s is not finished or does not exist; 'bisectd run' with its job file goes on with it", id)
 }
 
-// change applies the bounds that were given.
+// change applies the rules that were given.
 func (c *judgeCmd) change(job *bisect.Job) error {
+	if c.Job != "" {
+		other, err := bisect.LoadJob(c.Job)
+		if err != nil {
+			return err
+		}
+		job.Judge = other.Judge
+	}
 	if c.MinEffect != 0 {
 		job.Judge.MinEffect = c.MinEffect
 	}
@@ -125,6 +134,9 @@ func (c *judgeCmd) change(job *bisect.Job) error {
 	}
 	if c.Signal != "" {
 		job.Judge.Signal = c.Signal
+	}
+	if err := judge.Overrides(job.Judge.Checks).Check(); err != nil {
+		return err
 	}
 	return job.Check()
 }
@@ -139,7 +151,7 @@ func rejudge(ctx context.Context, job bisect.Job, before bisect.Result, events [
 		return judged{}, blame.Errorf(blame.User, "%s to %s are other commits than when the run was made: "+
 			"point them to %s and %s again", job.Good[0], job.Bad, before.Good.Short(), before.Bad.Short())
 	}
-	replay, err := runner.NewReplay(events)
+	replay, err := runner.NewReplay(events, job.Judge.Checks)
 	if err != nil {
 		return judged{}, err
 	}
