@@ -27,6 +27,9 @@ const (
 	// afterwards it is bootFactor times the slowest one, but leastBoot.
 	firstBoot  = 90 * time.Second
 	leastBoot  = 20 * time.Second
+	// eachVCPU is what every vCPU beyond the first adds: the kernel brings
+	// them up one after the other, 64 of them in two minutes on two cores.
+	eachVCPU   = 3 * time.Second
 	bootFactor = 10
 	// slack is added to the guest's own time-outs.
 	slack = 20 * time.Second
@@ -257,7 +260,7 @@ func (r *Runner) attempt(ctx context.Context, b bisect.Boot, k kbuild.Kernel, lo
 	defer os.RemoveAll(dir)
 	out, err := r.Launcher.Run(ctx, vm.Config{
 		Image: k.Image, Initrd: load.archive, VCPUs: b.VCPUs, MemoryMiB: int(r.Job.Machine.Memory), Accel: r.Accel,
-		Dir: dir, BootDeadline: r.bootDeadline(), RunDeadline: load.timeout + slack,
+		Dir: dir, BootDeadline: r.bootDeadline(b.VCPUs), RunDeadline: load.timeout + slack,
 	})
 	if err != nil {
 		return bisect.Observation{}, err
@@ -282,11 +285,12 @@ func (r *Runner) attempt(ctx context.Context, b bisect.Boot, k kbuild.Kernel, lo
 	return o, nil
 }
 
-func (r *Runner) bootDeadline() time.Duration {
+func (r *Runner) bootDeadline(vcpus int) time.Duration {
+	more := time.Duration(vcpus-1) * eachVCPU
 	if r.slowest == 0 {
-		return firstBoot
+		return firstBoot + more
 	}
-	return max(leastBoot, bootFactor*r.slowest)
+	return max(leastBoot, bootFactor*r.slowest) + more
 }
 
 func (r *Runner) tell(u bisect.Update) {
