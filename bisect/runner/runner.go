@@ -25,8 +25,8 @@ import (
 const (
 	// firstBoot is the deadline to the agent while no boot was measured yet;
 	// afterwards it is bootFactor times the slowest one, but leastBoot.
-	firstBoot  = 90 * time.Second
-	leastBoot  = 20 * time.Second
+	firstBoot = 90 * time.Second
+	leastBoot = 20 * time.Second
 	// eachVCPU is what every vCPU beyond the first adds: the kernel brings
 	// them up one after the other, 64 of them in two minutes on two cores.
 	eachVCPU   = 3 * time.Second
