@@ -30,13 +30,16 @@ EMBEDDED      := $(shell find bisect configs kbuild vm workloads -type f ! -name
 # The packaged kernel that tests boot; Debian's smallest.
 TEST_KERNEL ?= linux-image-cloud-amd64
 
+# The versions whose packaged kernels the table in docs/semantics.md is about.
+PROBE_KERNELS ?= 5.10 6.1 6.12 6.16 6.17 6.18 6.19 7.0 7.1 7.2 newest
+
 FUZZTIME     ?= 10s
 UNIT_TIMEOUT ?= 10m
 TEST_TIMEOUT ?= 25m
 E2E_TIMEOUT  ?= 80m
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-demo toolchain build vet lint unit integration test demo e2e fuzz simulate bench clean
+.PHONY: help deps deps-demo toolchain build vet lint unit integration test probe-table demo e2e fuzz simulate bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +94,9 @@ test: deps ## everything but the demonstration: build, vet, lint, unit, a real k
 	$(MAKE) lint
 	$(MAKE) unit
 	$(MAKE) integration
+
+probe-table: $(AGENT) $(PROBE) ## what the probe finds on a packaged kernel of each release since 5.10, held to docs/semantics.md
+	$(GO) run .ci/probetable.go $(CACHE)/packages docs/semantics.md $(PROBE_KERNELS)
 
 demo: deps-demo ## find three planted changes in a real kernel range, from source to report
 	$(MAKE) build
