@@ -69,11 +69,12 @@ type Rules struct {
 	Checks map[string]Override `yaml:"checks" json:"checks,omitempty"`
 }
 
-// Override is a job's change of a check: "off", or another bound in the
-// check's unit.
+// Override is a job's change of a check: off, or another bound in the check's
+// unit.
 type Override struct {
 	Off   bool     `json:"off,omitempty"`
 	Bound *float64 `json:"bound,omitempty"`
+	At    string   `json:"-"` // "LINE:COLUMN: " in the job file
 }
 
 // What a walk can be told to go on, beside the name of a check.

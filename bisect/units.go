@@ -94,7 +94,12 @@ func (m *Memory) UnmarshalText(b []byte) error {
 }
 
 // UnmarshalYAML reads the word off, or a number.
-func (o *Override) UnmarshalYAML(n ast.Node) error { return scalar(n, o.parse) }
+func (o *Override) UnmarshalYAML(n ast.Node) error {
+	err := scalar(n, o.parse)
+	at := n.GetToken().Position
+	o.At = fmt.Sprintf("%d:%d: ", at.Line, at.Column)
+	return err
+}
 
 func (o *Override) parse(b []byte) error {
 	if string(b) == "off" {
@@ -107,6 +112,13 @@ func (o *Override) parse(b []byte) error {
 	}
 	*o = Override{Bound: &v}
 	return nil
+}
+
+func (o Override) String() string {
+	if o.Bound == nil {
+		return "off"
+	}
+	return fmt.Sprintf("bound %g", *o.Bound)
 }
 
 // MarshalYAML writes it as in a job file.

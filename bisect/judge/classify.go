@@ -19,7 +19,7 @@ import (
 // worse be read off it.
 func (j *Judge) Classify(e bisect.Evidence) bisect.Finding {
 	e.Old, e.New = j.ruled(e.Old), j.ruled(e.New)
-	f := bisect.Finding{VCPUs: e.VCPUs, Shift: e.Shift, Invariants: invariantPairs(e.Old, e.New),
+	f := bisect.Finding{VCPUs: e.VCPUs, Shift: e.Shift, Invariants: j.invariantPairs(e.Old, e.New),
 		Markers: markerPairs(e.Old, e.New), Callbacks: j.callbackPairs(e.Old, e.New)}
 	for _, p := range f.Invariants {
 		switch {
@@ -46,7 +46,7 @@ func (j *Judge) class(f bisect.Finding, e bisect.Evidence) (bisect.Class, []stri
 		return bisect.Inconclusive, []string{fmt.Sprintf("%s ended with %s: %s",
 			failed[0].Commit, failed[0].Ending, failed[0].Detail)}
 	}
-	if why := j.mixed(e.Old, e.New); why != "" {
+	if why := j.first(numbers(), Case{VCPUs: e.VCPUs, Old: e.Old, New: e.New}); why != "" {
 		return bisect.Inconclusive, []string{why}
 	}
 	if why := j.contractBroken(f); len(why) > 0 {
@@ -99,10 +99,11 @@ func (j *Judge) contractBroken(f bisect.Finding) []string {
 			workloads.Quantity(p.New.Bound, p.New.Unit)))
 	}
 	for _, c := range f.Callbacks {
-		missing := int64(c.New.Start) - int64(c.New.Expire+c.New.Cancel+c.New.Rearm)
-		if c.OldConserved && !c.NewConserved && missing > 0 && hrtimer.OfUsers(c.Function) && !j.Checks.off(lawConserved) {
-			why = append(why, fmt.Sprintf("timers of %s get lost: %d started, %d expired, %d cancelled, %d re-armed",
-				c.Function, c.New.Start, c.New.Expire, c.New.Cancel, c.New.Rearm))
+		if !c.OldConserved || c.NewConserved || j.Checks.off(lawConserved) {
+			continue
+		}
+		if gone := lost(c.Function, c.New); gone != "" {
+			why = append(why, gone)
 		}
 	}
 	return why

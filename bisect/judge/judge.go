@@ -33,7 +33,7 @@ func (j *Judge) Signals(old, new bisect.Observations) []bisect.Signal {
 		return []bisect.Signal{s}
 	}
 	var signals []bisect.Signal
-	for _, p := range invariantPairs(old, new) {
+	for _, p := range j.invariantPairs(old, new) {
 		if p.Old.Result != p.New.Result && measured(p.Old) && measured(p.New) {
 			signals = append(signals, bisect.Signal{Kind: bisect.InvariantSignal, Name: p.Name, Profile: bisect.ProbeBoot,
 				Old: describeInvariant(p.Old), New: describeInvariant(p.New), Related: j.related(p.Name)})
@@ -68,7 +68,7 @@ func (j *Judge) Place(s bisect.Signal, old, new, commit bisect.Observations) bis
 	old, commit = j.ruled(old), j.ruled(commit)
 	switch s.Kind {
 	case bisect.InvariantSignal:
-		return placeInvariant(s.Name, old, commit)
+		return j.placeInvariant(s.Name, old, commit)
 	case bisect.MarkerSignal:
 		return placeMarker(s.Name, old, commit)
 	default:
@@ -96,11 +96,13 @@ func (j *Judge) Anchored(s bisect.Signal, old, new bisect.Observations) bool {
 	}
 }
 
-func placeInvariant(name string, old, commit bisect.Observations) bisect.Placement {
-	want, _ := invariant(old, name)
-	got, ok := invariant(commit, name)
+func (j *Judge) placeInvariant(name string, old, commit bisect.Observations) bisect.Placement {
+	want, got := orUnmeasured(old, name), orUnmeasured(commit, name)
+	if j.calibrated(name, old, commit) {
+		calibrate(&got, want)
+	}
 	switch {
-	case !ok || !measured(got):
+	case !measured(got):
 		return bisect.Placement{Verdict: bisect.Skip, Detail: name + " was not measured"}
 	case got.Result == want.Result:
 		return bisect.Placement{Verdict: bisect.Old, Detail: name + " " + describeInvariant(got)}

@@ -103,20 +103,27 @@ func marker(obs bisect.Observations, name string) (workloads.Marker, bool) {
 
 // invariantPairs joins the invariants of both sides by name, in the probe's
 // order. A check that one side lacks is not measured there.
-func invariantPairs(old, new bisect.Observations) []bisect.InvariantPair {
+func (j *Judge) invariantPairs(old, new bisect.Observations) []bisect.InvariantPair {
 	var pairs []bisect.InvariantPair
 	seen := map[string]bool{}
 	for _, r := range append(probed(old), probed(new)...) {
 		for _, i := range r.Invariants {
-			if seen[i.Name] {
-				continue
+			if !seen[i.Name] {
+				seen[i.Name] = true
+				pairs = append(pairs, j.invariantPair(i.Name, old, new))
 			}
-			seen[i.Name] = true
-			pairs = append(pairs, bisect.InvariantPair{Name: i.Name,
-				Old: orUnmeasured(old, i.Name), New: orUnmeasured(new, i.Name)})
 		}
 	}
 	return pairs
+}
+
+func (j *Judge) invariantPair(name string, old, new bisect.Observations) bisect.InvariantPair {
+	p := bisect.InvariantPair{Name: name, Old: orUnmeasured(old, name), New: orUnmeasured(new, name)}
+	if j.calibrated(name, old, new) {
+		calibrate(&p.Old, p.New)
+		calibrate(&p.New, p.Old)
+	}
+	return p
 }
 
 func orUnmeasured(obs bisect.Observations, name string) workloads.Invariant {
@@ -136,12 +143,16 @@ func markerPairs(old, new bisect.Observations) []bisect.MarkerPair {
 				continue
 			}
 			seen[m.Name] = true
-			before, was := marker(old, m.Name)
-			after, is := marker(new, m.Name)
-			before.Name, after.Name = m.Name, m.Name
-			pairs = append(pairs, bisect.MarkerPair{Name: m.Name, Old: before, New: after,
-				Flipped: was && is && before.Clear && after.Clear && before.Seen != after.Seen})
+			pairs = append(pairs, markerPair(m.Name, old, new))
 		}
 	}
 	return pairs
+}
+
+func markerPair(name string, old, new bisect.Observations) bisect.MarkerPair {
+	before, was := marker(old, name)
+	after, is := marker(new, name)
+	before.Name, after.Name = name, name
+	return bisect.MarkerPair{Name: name, Old: before, New: after,
+		Flipped: was && is && before.Clear && after.Clear && before.Seen != after.Seen}
 }

@@ -91,17 +91,26 @@ func (j *Judge) efficiency(old, new work) string {
 	if j.Checks.off(lawEfficiency) || math.IsNaN(old.cost) || math.IsNaN(new.cost) {
 		return ""
 	}
-	change := new.cost/old.cost - 1
-	if math.Abs(change) > j.Checks.bound(lawEfficiency, sameCost) {
-		return fmt.Sprintf("a second of processor time does %+.1f %% operations: the work itself costs %s", 100*change,
-			map[bool]string{true: "less", false: "more"}[change > 0])
+	if why := dearer(old, new, j.Checks.bound(lawEfficiency, sameCost)); why != "" {
+		return why
 	}
 	if share := new.share/old.share - 1; math.Abs(share) > sameCost {
 		return fmt.Sprintf("an operation costs the same (%+.1f %% operations per second of processor time), but the "+
 			"workload had the processor for %.0f %% instead of %.0f %% of the time: capacity, not cost",
-			100*change, 100*new.share, 100*old.share)
+			100*(new.cost/old.cost-1), 100*new.share, 100*old.share)
 	}
 	return ""
+}
+
+// dearer says whether an operation costs more or less processor time than
+// before, or nothing.
+func dearer(old, new work, bound float64) string {
+	change := new.cost/old.cost - 1
+	if !(math.Abs(change) > bound) { // NaN where it was not measured
+		return ""
+	}
+	return fmt.Sprintf("a second of processor time does %+.1f %% operations: the work itself costs %s", 100*change,
+		map[bool]string{true: "less", false: "more"}[change > 0])
 }
 
 // accounting says what the kernel accounts for, nothing where the workload does
@@ -112,57 +121,16 @@ func (j *Judge) accounting(old, new work) []string {
 	if j.Checks.off(lawAccounting) || math.IsNaN(old.ticks) || math.IsNaN(new.ticks) {
 		return nil
 	}
-	return []string{fmt.Sprintf("operations and overruns together, what the kernel accounts for, go from %s to %s",
-		workloads.Quantity(old.ticks, "ticks/s"), workloads.Quantity(new.ticks, "ticks/s"))}
+	return []string{accounted(old.ticks, new.ticks)}
+}
+
+func accounted(old, new float64) string {
+	return fmt.Sprintf("operations and overruns together, which is what the kernel accounts for, go from %s to %s",
+		workloads.Quantity(old, "ticks/s"), workloads.Quantity(new, "ticks/s"))
 }
 
 // unsound says why a traced run proves nothing, or nothing. An instrument that
 // misses events is thrown away; the kernel is not judged by it.
 func (j *Judge) unsound(o bisect.Observation) string {
-	if o.Tally.Dropped > 0 && !j.Checks.off(lawInstrument) {
-		return fmt.Sprintf("the trace lost %d entries", o.Tally.Dropped)
-	}
-	if len(o.Samples) == 0 || o.Samples[0].Signals <= 0 || j.Checks.off(lawSignals) {
-		return ""
-	}
-	signals, expiries := o.Samples[0].Signals, float64(o.Tally.Callbacks["posix_timer_fn"].Expire)
-	if expiries < signals*(1-j.Checks.bound(lawSignals, missedExpiries))-missedAtEnds {
-		return fmt.Sprintf("the trace shows %.0f expiries of posix_timer_fn for %.0f timer signals received: "+
-			"it has lost or filtered events", expiries, signals)
-	}
-	return ""
-}
-
-// missedAtEnds is how many signals may be on their way when a trace begins.
-const missedAtEnds = 8
-
-// mixed says that the two sides did not run the same program, or nothing.
-func (j *Judge) mixed(old, new bisect.Observations) string {
-	versions := func(obs bisect.Observations) map[string]bool {
-		all := map[string]bool{}
-		for _, o := range obs {
-			for _, s := range o.Samples {
-				all[s.Version] = true
-			}
-		}
-		return all
-	}
-	before, after := versions(old), versions(new)
-	for v := range after {
-		if len(before) > 0 && !before[v] && !j.Checks.off(lawIdentity) {
-			return fmt.Sprintf("the two sides did not run the same program: %s and %s", names(before), names(after))
-		}
-	}
-	return ""
-}
-
-func names(set map[string]bool) string {
-	var all string
-	for name := range set {
-		if all != "" {
-			all += ", "
-		}
-		all += fmt.Sprintf("%q", name)
-	}
-	return all
+	return j.first(instruments(), Case{New: bisect.Observations{o}})
 }
