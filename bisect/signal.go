@@ -100,7 +100,16 @@ type Evidence struct {
 	VCPUs    int
 	Old, New Observations
 	Shift    Shift
-	// Padded is the shift between the same two commits with every function
-	// aligned, nil where that was not asked for.
+	// Counterfactuals are shifts between the same two commits with one thing
+	// made otherwise, nil where that was not asked for.
+
+	// Padded has every function aligned.
 	Padded *Shift
+	// Pinned has the settings of the environment equal on both sides.
+	Pinned *Shift
+	// Honest is of the workload's counterpart, in its own metric.
+	Honest *Shift
+	// Reverted is between the old commit and the bad end of the range with the
+	// new commit reverted on top: what remains, the commit did not do.
+	Reverted *Shift
 }

@@ -31,7 +31,7 @@ func (j *Judge) Classify(e bisect.Evidence) bisect.Finding {
 	}
 	f.Naive = naive(f)
 	f.Class, f.Reasons = j.class(f, e)
-	f.Reasons = append(f.Reasons, j.Checks.Describe()...)
+	f.Reasons = slices.Concat(f.Reasons, counterfactuals(e), j.Checks.Describe())
 	traces := min(count(e.Old, bisect.TraceBoot), count(e.New, bisect.TraceBoot))
 	claims := f.Class == bisect.Regression || f.Class == bisect.Inconclusive || f.Class == bisect.BehaviourChange
 	f.Repeat = traces < 2 && (claims || len(f.Mended) > 0)
@@ -64,11 +64,15 @@ func (j *Judge) class(f bisect.Finding, e bisect.Evidence) (bisect.Class, []stri
 	case bisect.Unclear:
 		return bisect.Inconclusive, []string{fmt.Sprintf("whether %s moves is not clear (%s)", j.Metric, percent(f.Shift))}
 	}
-	if why := j.settingsMoved(e.Old, e.New); len(why) > 0 {
+	if why := j.settingsMoved(e.Old, e.New); len(why) > 0 && !moves(e.Pinned) {
 		return bisect.EnvironmentShift, why
 	}
 	before, after := workOf(e.Old), workOf(e.New)
-	if why := j.meaningMoved(f, before, after); len(why) > 0 {
+	if why := j.meaningMoved(f, before, after); len(why) > 0 && moves(e.Honest) && !better(*e.Honest) {
+		worse := fmt.Sprintf("users who rely on nothing unspecified are worse off too: %s moves by %s",
+			e.Honest.Metric, percent(*e.Honest))
+		return bisect.Regression, append([]string{worse}, why...)
+	} else if len(why) > 0 {
 		return bisect.BehaviourChange, slices.Concat(why, j.accounting(before, after), contractKept(f))
 	}
 	if why := j.unmeasured(f, e); why != "" {
@@ -324,6 +328,30 @@ func stays(s bisect.Shift) string {
 		return "does not"
 	}
 	return "is not seen to"
+}
+
+func moves(s *bisect.Shift) bool { return s != nil && s.Decision == bisect.Moved }
+
+// counterfactuals says what the metric did with one thing made otherwise.
+func counterfactuals(e bisect.Evidence) []string {
+	var said []string
+	for _, c := range []struct {
+		how   string
+		shift *bisect.Shift
+	}{
+		{"with every function aligned", e.Padded},
+		{"with the settings of the environment made equal", e.Pinned},
+		{"in the workload's counterpart, which relies on nothing unspecified,", e.Honest},
+		{"with the commit reverted at the bad end", e.Reverted},
+	} {
+		if c.shift == nil {
+			continue
+		}
+		verb := map[bisect.Change]string{bisect.Moved: "moves", bisect.Same: "does not move",
+			bisect.Unclear: "may move or not"}[c.shift.Decision]
+		said = append(said, fmt.Sprintf("%s %s %s (%s)", c.how, c.shift.Metric, verb, percent(*c.shift)))
+	}
+	return said
 }
 
 func better(s bisect.Shift) bool { return (s.Effect > 0) == (s.Better == workloads.Higher) }
