@@ -130,7 +130,7 @@ func (c *compareCmd) job() (bisect.Job, error) {
 	switch {
 	case c.Job != "":
 		var err error
-		if job, err = bisect.LoadJob(c.Job); err != nil {
+		if job, err = loadJob(c.Job); err != nil {
 			return job, err
 		}
 	case c.Workload == "":

@@ -117,7 +117,7 @@ func unfinished(id string) error {
 // change applies the rules that were given.
 func (c *judgeCmd) change(job *bisect.Job) error {
 	if c.Job != "" {
-		other, err := bisect.LoadJob(c.Job)
+		other, err := loadJob(c.Job)
 		if err != nil {
 			return err
 		}

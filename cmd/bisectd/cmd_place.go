@@ -39,7 +39,7 @@ it is.`
 
 // Run places one commit.
 func (c *testCmd) Run(ctx context.Context, paths *Paths, out io.Writer) error {
-	job, err := bisect.LoadJob(c.Job)
+	job, err := loadJob(c.Job)
 	if err != nil {
 		return err
 	}

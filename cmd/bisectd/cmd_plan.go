@@ -73,7 +73,7 @@ func (c *planCmd) Run(ctx context.Context, paths *Paths, out io.Writer) error {
 	if c.Plays < 1 {
 		return blame.Errorf(blame.User, "--plays %d: at least 1", c.Plays)
 	}
-	job, err := bisect.LoadJob(c.Job)
+	job, err := loadJob(c.Job)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ type runCmd struct {
 
 // Run executes one job to its end.
 func (c *runCmd) Run(ctx context.Context, paths *Paths, out io.Writer) error {
-	job, err := bisect.LoadJob(c.Job)
+	job, err := loadJob(c.Job)
 	if err != nil {
 		return err
 	}

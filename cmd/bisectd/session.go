@@ -38,6 +38,19 @@ func say(w io.Writer, format string, args ...any) error {
 	return err
 }
 
+// loadJob reads a job file. That its checks are known to the judge is not for
+// package bisect to say.
+func loadJob(path string) (bisect.Job, error) {
+	job, err := bisect.LoadJob(path)
+	if err != nil {
+		return job, err
+	}
+	if err := judge.Overrides(job.Judge.Checks).Check(); err != nil {
+		return job, blame.Errorf(blame.User, "%s:%w", path, err)
+	}
+	return job, nil
+}
+
 // session is one run of one job with everything it uses.
 type session struct {
 	job     bisect.Job
@@ -57,9 +70,6 @@ func open(ctx context.Context, paths Paths, job bisect.Job, again bool, m *meter
 		return nil, err
 	}
 	if err := checkReports(job.Report.Dir); err != nil {
-		return nil, err
-	}
-	if err := judge.Overrides(job.Judge.Checks).Check(); err != nil {
 		return nil, err
 	}
 	commits, err := history.Open(ctx, job.Repo, job.Good, job.Bad)
