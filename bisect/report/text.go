@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -337,8 +338,21 @@ func conditions(p *page, r bisect.Result) {
 	if r.Guide != nil {
 		entry("walked on", fmt.Sprintf("%s %s: %s -> %s", r.Guide.Kind, r.Guide.Name, r.Guide.Old, r.Guide.New))
 	}
+	entry("checks", changedChecks(r.Job.Judge.Checks))
 	entry("effort", fmt.Sprintf("%s built, %d reused; %s, %d more voided; %s",
 		count(r.Builds, "kernel"), r.Reused, count(r.Boots, "boot"), r.Voided, r.Elapsed.Round(time.Second)))
+}
+
+// changedChecks lists what the job turned off or gave another bound.
+func changedChecks(o map[string]bisect.Override) string {
+	var changed []string
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		changed = append(changed, name+" "+o[name].String())
+	}
+	if len(changed) == 0 {
+		return ""
+	}
+	return "changed by the job: " + strings.Join(changed, ", ")
 }
 
 // tested lists the commits in the order of the walk, whole.
