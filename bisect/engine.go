@@ -324,7 +324,8 @@ func (e *Engine) provoke(ctx context.Context, s *segment) error {
 func (e *Engine) signals(ctx context.Context, s *segment) ([]Signal, error) {
 	signals := e.Judge.Signals(s.ends.old, s.ends.new)
 	seen := s.ends.new.of(ProbeBoot)
-	if seen > 1 || !slices.ContainsFunc(signals, func(g Signal) bool { return g.Kind == InvariantSignal }) {
+	broken := func(g Signal) bool { return g.Kind == InvariantSignal && g.Related }
+	if seen > 1 || !slices.ContainsFunc(signals, broken) {
 		return signals, nil
 	}
 	if err := e.both(ctx, &s.ends, s.old, s.new, e.vcpus, ProbeBoot, s.from+seen); err != nil {
