@@ -5,6 +5,7 @@ package configs
 import (
 	"embed"
 	"path"
+	"strings"
 )
 
 // FS holds fragments/NAME.config, demo/series.yaml with the patches that it
@@ -18,6 +19,19 @@ var FS embed.FS
 // there is none of that name.
 func Fragment(name string) ([]byte, error) {
 	return FS.ReadFile(path.Join("fragments", name+".config"))
+}
+
+// Fragments lists the names that Fragment knows, in alphabetical order.
+func Fragments() []string {
+	files, err := FS.ReadDir("fragments")
+	if err != nil {
+		panic(err) // it is compiled in
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(f.Name(), ".config"))
+	}
+	return names
 }
 
 // Series returns the description of the demonstration's history.

@@ -208,6 +208,13 @@ func (r *Runner) compile(ctx context.Context, c bisect.Commit, spec kbuild.Spec,
 	r.tell(bisect.Update{Phase: bisect.Building, Commit: c})
 	start := time.Now()
 	kernel, err := r.Builder.Build(ctx, spec)
+	for n := 1; err != nil && ctx.Err() == nil && blame.Of(err) == blame.Infrastructure && n < maxAttempts; n++ {
+		r.tell(bisect.Update{Phase: bisect.Building, Commit: c, Done: true, Text: "once more: " + err.Error()})
+		if err := r.pause(ctx, wait(blame.Environment, n)); err != nil { // memory or disk may be free again in minutes
+			return buildRecord{}, err
+		}
+		kernel, err = r.Builder.Build(ctx, spec)
+	}
 	rec := buildRecord{Kernel: kernel, Reused: kernel.Reused, Took: time.Since(start)}
 	switch {
 	case err == nil:

@@ -279,3 +279,15 @@ func TestFingerprint(t *testing.T) {
 		t.Errorf("fingerprint = %+v, want tsc, steal 0.1 and drift 0.01", got)
 	}
 }
+
+// TestBuildIsTriedAgain: memory or disk may be short for minutes.
+func TestBuildIsTriedAgain(t *testing.T) {
+	b := newBench(t, sound("tsc"))
+	b.builder.errors = map[string]error{"c1": blame.Errorf(blame.Infrastructure, "no space left")}
+	if _, err := b.Observe(t.Context(), metric("c1", "t1", 0)); blame.Of(err) != blame.Infrastructure {
+		t.Errorf("error %v", err)
+	}
+	if len(b.builder.built) != maxAttempts || len(b.launcher.waited) != maxAttempts-1 {
+		t.Errorf("built %d times, waited %v", len(b.builder.built), b.launcher.waited)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"bisectd/bisect"
 	"bisectd/bisect/history"
@@ -291,6 +292,12 @@ func (s *session) settle(ctx context.Context, r *runner.Runner, l *qemu.Launcher
 func checkTools(ctx context.Context, job bisect.Job) error {
 	if _, err := qemu.Find(ctx); err != nil {
 		return err
+	}
+	for _, name := range job.Kernel.Config {
+		if _, err := configs.Fragment(name); err != nil {
+			return blame.Errorf(blame.User, "kernel.config: no fragment is called %q; there are %s", name,
+				strings.Join(configs.Fragments(), ", "))
+		}
 	}
 	w, err := workloads.Lookup(job.Workload.Name)
 	if err != nil {
