@@ -59,14 +59,15 @@ const (
 	// "at all"; a single sample cannot carry a finer one.
 	IgnoredResumes = "ignored-timer-resumes"
 	// RoundtripLate: the median of 200 round trips of a message between two
-	// processes that block in mq_timedreceive(2) for each other. Bound: 20 ms,
-	// two ticks at HZ=100. It is not measured where round trips are late and
-	// the processors were busy for half of the time or more: what they had no
-	// time for may come late.
+	// processes that block in mq_timedreceive(2) for each other. Bound: 50 ms,
+	// which is two ticks at HZ=100, and seven times what it takes to wake the
+	// other of two emulated processors on a host with twice the work it can
+	// do. It is not measured where round trips are late and the processors
+	// were busy for half of the time or more: what they had no time for may
+	// come late.
 	RoundtripLate = "mq-roundtrip-late"
 	// RoundtripStall: their 95th percentile, on the same condition. Bound:
-	// 100 ms; an emulated guest with two processors on a host as busy stays
-	// below 20 ms.
+	// 100 ms; the guest on the busy host stays below 20 ms.
 	RoundtripStall = "mq-roundtrip-stall"
 	// RoundtripKept: each message comes back as it was sent. Bound: none lost.
 	RoundtripKept = "mq-roundtrip-kept"
@@ -121,7 +122,7 @@ var meanings = map[string]string{
 	OverrunInHandler: "A handler is told the overruns in si_overrun that timer_getoverrun() returns.",
 	PeriodicTicks:    "Signals and overruns of a periodic timer account for every period.",
 	IgnoredResumes:   "A periodic timer whose signal was ignored delivers again once there is a handler.",
-	RoundtripLate:    "Half of the messages between two processes come back within 20 ms while processors are idle.",
+	RoundtripLate:    "Half of the messages between two processes come back within 50 ms while processors are idle.",
 	RoundtripStall:   "Messages between two processes come back within 100 ms while processors are idle.",
 	RoundtripKept:    "No message is lost or altered.",
 	NanosleepGrid:    "Sleepers wake at their own time, not all on one coarse grid.",

@@ -109,9 +109,9 @@ static int sample_late(waiter wait, clockid_t clock, int samples, int64_t cap, s
  * worth_repeating tells whether samples that are too late may be so because the
  * machine stalled: not when every single one is later than a stall explains.
  */
-bool worth_repeating(const struct lateness *l, int64_t late)
+static bool worth_repeating(const struct lateness *l, int64_t median)
 {
-	return late > LATE_BOUND && l->late[0] < 10 * LATE_BOUND;
+	return median > LATE_BOUND && l->late[0] < 10 * LATE_BOUND;
 }
 
 /*

@@ -23,6 +23,7 @@
 #define BUCKETS 40		/* of a histogram; the last holds all from 2^39 ns, 9 minutes, on */
 
 #define LATE_BOUND (20 * MS)	/* see Bounds in names.go */
+#define TRIP_BOUND (50 * MS)
 #define STALL_BOUND (100 * MS)
 #define LATE_ATTEMPTS 2
 #define GRID_FLOOR (2 * MS)
@@ -101,7 +102,6 @@ void check_timers(void);
 /* late.c: waits against clocks */
 
 int sample_nanosleep(int64_t duration, struct lateness *l);
-bool worth_repeating(const struct lateness *l, int64_t late);
 void check_nanosleep(void);
 void check_interfaces(void);
 
