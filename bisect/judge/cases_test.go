@@ -115,6 +115,8 @@ func TestPublicCases(t *testing.T) {
 			figures{value: 218795, better: higher, cpu: 0.852}, nil, bisect.Improvement, "costs less"},
 		{"403376ddb4, clock: the price of a feature", figures{value: 100, better: higher, cpu: 1},
 			figures{value: 87.3, better: higher, cpu: 1}, nil, bisect.Regression, "costs more"},
+		{"the processor is not offered", figures{value: 100, better: higher, cpu: 1},
+			figures{value: 60, better: higher, cpu: 0.6}, nil, bisect.Regression, "capacity, not cost"},
 		{"26bff7b04b, clock: code that does not run", figures{value: 100, better: higher},
 			figures{value: 91.2, better: higher}, &figures{value: 100.2, better: higher}, bisect.Layout, "by chance"},
 		{"09c60546f04f, alignment alone", figures{value: 100, better: higher},
@@ -157,6 +159,44 @@ func TestTraceWithoutExpiries(t *testing.T) {
 	}
 	if len(got.Callbacks) != 0 {
 		t.Errorf("callbacks were compared: %+v", got.Callbacks)
+	}
+}
+
+// TestTracesOfTheSameCommit has two traces of two seconds that were made public
+// with the same commit. Of all timers of the new kernel a third do not expire,
+// and none is lost: signals interrupt sleeps, which are cancelled and started
+// anew.
+func TestTracesOfTheSameCommit(t *testing.T) {
+	trace := func(ops float64, posix, sleep workloads.Lives) bisect.Observation {
+		return bisect.Observation{Profile: bisect.TraceBoot, Ending: bisect.Completed, Samples: []workloads.Sample{{Ops: ops}},
+			Tally: &workloads.Tally{WasArmed: true,
+				Callbacks: map[string]workloads.Lives{"posix_timer_fn": posix, "hrtimer_wakeup": sleep}}}
+	}
+	fast := figures{value: 123500, better: workloads.Higher}.observations()
+	slow := figures{value: 76000, better: workloads.Higher}.observations()
+	fast[0] = trace(247e3, workloads.Lives{Start: 246739, Expire: 246739, Timers: 1},
+		workloads.Lives{Start: 2, Expire: 2, Timers: 1})
+	slow[0] = trace(152e3, workloads.Lives{Start: 304673, Expire: 304674, Timers: 1},
+		workloads.Lives{Start: 152241, Expire: 1, Cancel: 152240, Timers: 1})
+	j := &Judge{Metric: "ops", MinEffect: 0.03, Error: 0.05}
+	got := j.Classify(bisect.Evidence{VCPUs: 1, Old: fast, New: slow, Shift: j.Shift(fast, slow)})
+	t.Logf("%s:\n\t%s\n\tnaive: %s", got.Class, strings.Join(got.Reasons, "\n\t"), got.Naive)
+	if got.Class != bisect.BehaviourChange || !strings.Contains(got.Naive, "1.00 -> 0.67") {
+		t.Errorf("class %s, naive %q", got.Class, got.Naive)
+	}
+	for _, c := range got.Callbacks {
+		if !c.OldConserved || !c.NewConserved {
+			t.Errorf("%s is not conserved", c.Function)
+		}
+	}
+}
+
+// TestClockThatRunsFast is a kernel under which timers ran at twice their rate
+// (2.6.28): every rate of such a boot is void.
+func TestClockThatRunsFast(t *testing.T) {
+	f := bisect.Fingerprint{Clocksource: "tsc", HighRes: true, Resolution: 1, CPUs: 1, Drift: 1}
+	if why := Gate(f, 1); !strings.Contains(why, "+100.00 %") {
+		t.Errorf("got %q", why)
 	}
 }
 

@@ -82,16 +82,24 @@ func (j *Judge) class(f bisect.Finding, e bisect.Evidence) (bisect.Class, []stri
 		return bisect.Layout, []string{fmt.Sprintf("%s moves by %s, but with every function aligned it %s (%s): "+
 			"the code is where it is by chance", j.Metric, percent(f.Shift), stays(*p), percent(*p))}
 	}
+	return j.betterOrWorse(f, j.efficiency(before, after))
+}
+
+// betterOrWorse names a shift by its direction, where an operation is the same
+// work on both sides. cost says what became of its cost, where that is known.
+func (j *Judge) betterOrWorse(f bisect.Finding, cost string) (bisect.Class, []string) {
 	direction := fmt.Sprintf("%s moves by %s, %s being better", j.Metric, percent(f.Shift), f.Shift.Better)
-	var how []string
-	if cost := j.efficiency(before, after); cost != "" {
-		how = []string{cost}
+	why := []string{direction + ", at the same work per operation"}
+	if cost != "" {
+		why = append(why, cost)
 	}
 	if better(f.Shift) {
-		direction += ", at the same work per operation"
-		return bisect.Improvement, slices.Concat([]string{direction}, how, contractKept(f))
+		return bisect.Improvement, append(why, contractKept(f)...)
 	}
-	return bisect.Regression, append([]string{direction + ": the same work costs more"}, how...)
+	if cost == "" {
+		why = []string{direction + ": the same work costs more"}
+	}
+	return bisect.Regression, why
 }
 
 // contractBroken lists what a correct user loses.
@@ -344,8 +352,8 @@ func counterfactuals(e bisect.Evidence) []string {
 		{"in the workload's counterpart, which relies on nothing unspecified,", e.Honest},
 		{"with the commit reverted at the bad end", e.Reverted},
 	} {
-		if c.shift == nil {
-			continue
+		if c.shift == nil || c.shift == e.Padded && !moves(e.Padded) {
+			continue // that is what the class layout says
 		}
 		verb := map[bisect.Change]string{bisect.Moved: "moves", bisect.Same: "does not move",
 			bisect.Unclear: "may move or not"}[c.shift.Decision]
