@@ -34,6 +34,7 @@ type bootID struct {
 	profile Profile
 	ordinal int
 	variant Variant
+	only    string
 }
 
 // pair holds the observations of two commits.
@@ -41,7 +42,7 @@ type pair struct{ old, new Observations }
 
 // observe asks the tester once for each boot.
 func (e *Engine) observe(ctx context.Context, b Boot) (Observation, error) {
-	id := bootID{b.Commit.ID, b.VCPUs, b.Profile, b.Ordinal, b.Variant}
+	id := bootID{b.Commit.ID, b.VCPUs, b.Profile, b.Ordinal, b.Variant, b.Only}
 	if o, ok := e.observed[id]; ok {
 		return o, nil
 	}

@@ -25,6 +25,7 @@ type Boot struct {
 	Profile Profile
 	Ordinal int
 	Variant Variant
+	Only    string // the check that the probe is to make; all of them where empty
 }
 
 // Ending says how far a kernel came.
@@ -46,6 +47,8 @@ type Observation struct {
 	VCPUs       int                   `json:"vcpus"`
 	Profile     Profile               `json:"profile"`
 	Ordinal     int                   `json:"ordinal"`
+	Variant     Variant               `json:"variant,omitempty"`
+	Only        string                `json:"only,omitempty"`
 	Ending      Ending                `json:"ending"`
 	Detail      string                `json:"detail,omitempty"` // first error line, panic message
 	Spoke       bool                  `json:"spoke,omitempty"`  // the kernel itself told of its failure

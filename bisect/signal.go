@@ -28,6 +28,15 @@ type Signal struct {
 	Related bool `json:"related"`
 }
 
+// check is the probe's check that shows the signal; none where it shows
+// otherwise. A walk needs no other.
+func (s Signal) check() string {
+	if s.Kind == InvariantSignal || s.Kind == MarkerSignal {
+		return s.Name
+	}
+	return ""
+}
+
 // Shift is how a metric differs between two sets of boots. The boot is the
 // unit: a boot's value is the median of its executions.
 type Shift struct {

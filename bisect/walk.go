@@ -61,7 +61,8 @@ func (e *Engine) test(ctx context.Context, s *segment, guide Signal, c Commit) (
 	t := tested{Test: Test{Commit: c, Signal: guide}}
 	var seen Observations
 	for ordinal := range most(guide) {
-		o, err := e.observe(ctx, Boot{Commit: c, VCPUs: e.vcpus, Profile: guide.Profile, Ordinal: ordinal})
+		o, err := e.observe(ctx, Boot{Commit: c, VCPUs: e.vcpus, Profile: guide.Profile,
+			Ordinal: ordinal, Only: guide.check()})
 		if why := e.unmeasurable(ctx, err); why != "" {
 			t.Verdict, t.Detail = Skip, why
 			return t, nil, nil

@@ -33,11 +33,11 @@ func TestPackagedKernel(t *testing.T) {
 	}
 	r := &Runner{Workload: w, Dir: t.TempDir(), Job: bisect.Job{Name: "packaged",
 		Workload: bisect.Work{Name: w.Name(), Args: map[string]any{"timer-freq": 1000}, Duration: bisect.Duration(1e9), Runs: 1}}}
-	probe, err := r.steps(bisect.TraceBoot)
+	probe, err := r.steps(bisect.Boot{Profile: bisect.TraceBoot})
 	if err != nil {
 		t.Fatal(err)
 	}
-	metric, err := r.steps(bisect.MetricBoot)
+	metric, err := r.steps(bisect.Boot{Profile: bisect.MetricBoot})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,17 +39,18 @@ type payload struct {
 // cargo is what payloads differ in.
 type cargo struct {
 	profile bisect.Profile
+	only    string // check of the probe
 	modules string // directory that the kernel's modules come from
 }
 
-// payload writes the initramfs for a boot of profile p once per process and
-// kernel with modules.
-func (r *Runner) payload(p bisect.Profile, k kbuild.Kernel) (payload, error) {
-	id := cargo{p, k.Modules}
+// payload writes the initramfs for a boot once per process and kernel with
+// modules.
+func (r *Runner) payload(b bisect.Boot, k kbuild.Kernel) (payload, error) {
+	id := cargo{b.Profile, b.Only, k.Modules}
 	if load, ok := r.payloads[id]; ok {
 		return load, nil
 	}
-	load, err := r.pack(p, k)
+	load, err := r.pack(b, k)
 	if err != nil {
 		return load, fmt.Errorf("guest payload: %w", err)
 	}
@@ -73,7 +74,8 @@ func Drivers(k kbuild.Kernel) ([]initramfs.File, error) {
 	return files, nil
 }
 
-func (r *Runner) pack(p bisect.Profile, k kbuild.Kernel) (payload, error) {
+func (r *Runner) pack(b bisect.Boot, k kbuild.Kernel) (payload, error) {
+	p := b.Profile
 	archive := fmt.Sprintf("%s-%d.cpio", p, len(r.payloads))
 	load := payload{workload: r.Workload, archive: filepath.Join(r.Dir, archive)}
 	if p == bisect.CounterpartBoot {
@@ -83,7 +85,7 @@ func (r *Runner) pack(p bisect.Profile, k kbuild.Kernel) (payload, error) {
 	if load.version, err = load.workload.Version(); err != nil {
 		return load, err
 	}
-	steps, err := r.steps(p)
+	steps, err := r.steps(b)
 	if err != nil {
 		return load, err
 	}
@@ -104,18 +106,22 @@ func (r *Runner) pack(p bisect.Profile, k kbuild.Kernel) (payload, error) {
 	return load, err
 }
 
-// steps lists what the guest executes in a boot of profile p.
-func (r *Runner) steps(p bisect.Profile) ([]proto.Step, error) {
+// steps lists what the guest executes in a boot.
+func (r *Runner) steps(b bisect.Boot) ([]proto.Step, error) {
 	work, params := r.Workload, r.Job.Workload.Params()
-	if p == bisect.CounterpartBoot {
+	if b.Profile == bisect.CounterpartBoot {
 		work, params = r.Counterpart, r.CounterpartParams
 	}
 	cmd, err := work.Command(params)
 	if err != nil {
 		return nil, err
 	}
-	probe := step(probeStep, probes.Command())
-	switch p {
+	var only []string
+	if b.Only != "" {
+		only = []string{b.Only}
+	}
+	probe := step(probeStep, probes.Command(only...))
+	switch b.Profile {
 	case bisect.ProbeBoot:
 		return []proto.Step{probe}, nil
 	case bisect.TraceBoot:
@@ -129,7 +135,7 @@ func (r *Runner) steps(p bisect.Profile) ([]proto.Step, error) {
 		}
 		return runs, nil
 	}
-	return nil, fmt.Errorf("unknown profile %q", p)
+	return nil, fmt.Errorf("unknown profile %q", b.Profile)
 }
 
 func step(id string, c workloads.Command) proto.Step {

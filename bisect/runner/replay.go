@@ -30,6 +30,7 @@ type stored struct {
 	vcpus     int
 	profile   bisect.Profile
 	ordinal   int
+	only      string
 }
 
 // MissingError is a boot that was asked for and that the run does not have.
@@ -76,7 +77,7 @@ func (r *Replay) read(e journal.Event, trees map[string]string) error {
 		if err := json.Unmarshal(e.Data, &o); err != nil {
 			return err
 		}
-		r.boots[stored{o.Kernel.Signature, o.VCPUs, o.Profile, o.Ordinal}] = o
+		r.boots[stored{o.Kernel.Signature, o.VCPUs, o.Profile, o.Ordinal, o.Only}] = o
 	}
 	return nil
 }
@@ -91,7 +92,7 @@ func (r *Replay) Observe(_ context.Context, b bisect.Boot) (bisect.Observation, 
 	if built.Failure != "" {
 		return noBuild(b, built.Failure), nil
 	}
-	id := stored{built.Kernel.Signature, b.VCPUs, b.Profile, b.Ordinal}
+	id := stored{built.Kernel.Signature, b.VCPUs, b.Profile, b.Ordinal, b.Only}
 	o, ok := r.boots[id]
 	if !ok {
 		return o, &MissingError{b, "was not made"}

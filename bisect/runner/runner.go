@@ -122,7 +122,7 @@ func (r *Runner) Observe(ctx context.Context, b bisect.Boot) (bisect.Observation
 	if built.Failure != "" {
 		return noBuild(b, built.Failure), nil
 	}
-	load, err := r.payload(b.Profile, built.Kernel)
+	load, err := r.payload(b, built.Kernel)
 	if err != nil {
 		return bisect.Observation{}, err
 	}
@@ -277,6 +277,7 @@ func (r *Runner) attempt(ctx context.Context, b bisect.Boot, k kbuild.Kernel, lo
 		return o, err
 	}
 	o.Commit, o.VCPUs, o.Profile, o.Ordinal = b.Commit.ID, b.VCPUs, b.Profile, b.Ordinal
+	o.Variant, o.Only = b.Variant, b.Only
 	o.Kernel = bisect.Kernel{Key: k.Key, Signature: k.Signature, Release: k.Release, Compiler: k.Compiler}
 	o.Fingerprint.Accel = string(r.Accel)
 	if o.Ending == bisect.Completed {
