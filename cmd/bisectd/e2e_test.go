@@ -104,6 +104,29 @@ func TestResumeAfterKill(t *testing.T) {
 	t.Logf("killed 3 times with %d builds and boots finished; %d at the end, none twice", len(before), len(finished(t, state)))
 }
 
+// TestGitBisectRun lets git walk, and bisectd judge each commit: without a work
+// tree, as the demonstration's repository has none.
+func TestGitBisectRun(t *testing.T) {
+	bin, dir := program(t), t.TempDir()
+	file, planted := demoJob(t, "half-second-sleeps", dir)
+	git := func(args ...string) string {
+		cmd := exec.Command("git", append([]string{"-C", planted.Repo, "bisect"}, args...)...)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("git bisect %v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	git("start", "--no-checkout", planted.Bad, planted.Good[0])
+	defer git("reset")
+	out := git("run", bin, "--state", filepath.Join(dir, "state"), "test", "BISECT_HEAD", "--job", file)
+	if !strings.Contains(out, planted.Planted.ID+" is the first bad commit") {
+		t.Errorf("git found another commit than %s:\n%s", planted.Planted.ID, out)
+	}
+	t.Log(out)
+}
+
 // demoJob writes one job of the demonstration as a job file of its own and
 // returns its path.
 func demoJob(t *testing.T, name, dir string) (string, demo.Job) {
