@@ -15,13 +15,19 @@ import (
 // the events of a run. Where a boot was made several times, under another
 // compiler or another QEMU, the last one counts.
 type Replay struct {
-	kernels map[string]buildRecord // by the commit's tree
+	kernels map[source]buildRecord
 	boots   map[stored]bisect.Observation
 	used    map[stored]bool
 	checks  judge.Overrides
 }
 
 var _ bisect.Tester = (*Replay)(nil)
+
+// source is what the kernels of a run are built from.
+type source struct {
+	tree    string
+	variant bisect.Variant
+}
 
 // stored is what tells the boots of a run apart. Commits whose kernels hold
 // the same code share them.
@@ -47,31 +53,31 @@ func (e *MissingError) Error() string {
 // NewReplay reads the events of one run, in their order. Checks are the job's,
 // which say what boots count.
 func NewReplay(events []journal.Event, checks judge.Overrides) (*Replay, error) {
-	r := &Replay{kernels: map[string]buildRecord{}, boots: map[stored]bisect.Observation{}, used: map[stored]bool{},
+	r := &Replay{kernels: map[source]buildRecord{}, boots: map[stored]bisect.Observation{}, used: map[stored]bool{},
 		checks: checks}
-	trees := map[string]string{} // by the key of the build
+	sources := map[string]source{} // by the key of the build
 	for _, e := range events {
-		if err := r.read(e, trees); err != nil {
+		if err := r.read(e, sources); err != nil {
 			return nil, fmt.Errorf("journal: event %d (%s): %w", e.Seq, e.Kind, err)
 		}
 	}
 	return r, nil
 }
 
-func (r *Replay) read(e journal.Event, trees map[string]string) error {
+func (r *Replay) read(e journal.Event, sources map[string]source) error {
 	switch {
 	case e.Kind == buildEvent && e.Phase == journal.Begin:
 		var spec kbuild.Spec
 		if err := json.Unmarshal(e.Data, &spec); err != nil {
 			return err
 		}
-		trees[e.Key] = spec.Tree
+		sources[e.Key] = source{spec.Tree, variantOf(spec)}
 	case e.Kind == buildEvent:
 		var rec buildRecord
 		if err := json.Unmarshal(e.Data, &rec); err != nil {
 			return err
 		}
-		r.kernels[trees[e.Key]] = rec
+		r.kernels[sources[e.Key]] = rec
 	case e.Kind == bootEvent && e.Phase == journal.End:
 		var o bisect.Observation
 		if err := json.Unmarshal(e.Data, &o); err != nil {
@@ -82,10 +88,18 @@ func (r *Replay) read(e journal.Event, trees map[string]string) error {
 	return nil
 }
 
+// variantOf tells the variant of a build, as Runner.build puts it into it.
+func variantOf(spec kbuild.Spec) bisect.Variant {
+	if n := len(spec.Fragments); n > 0 && spec.Fragments[n-1] == paddedFragment {
+		return bisect.Padded
+	}
+	return bisect.Plain
+}
+
 // Observe returns what the run has observed, or a *MissingError. A boot that
 // the rules of now would have thrown away is missing, too.
 func (r *Replay) Observe(_ context.Context, b bisect.Boot) (bisect.Observation, error) {
-	built, ok := r.kernels[b.Commit.Tree]
+	built, ok := r.kernels[source{b.Commit.Tree, b.Variant}]
 	if !ok {
 		return bisect.Observation{}, &MissingError{b, "was not made: the run has not built it"}
 	}

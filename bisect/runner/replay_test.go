@@ -97,6 +97,32 @@ func TestReplayHoldsBootsAgainstTheGate(t *testing.T) {
 	}
 }
 
+// TestReplayTellsVariantsApart has one tree built as the job says, and with its
+// functions aligned.
+func TestReplayTellsVariantsApart(t *testing.T) {
+	event := func(kind, key string, phase journal.Phase, data string) journal.Event {
+		return journal.Event{Kind: kind, Key: key, Phase: phase, Data: []byte(data)}
+	}
+	var events []journal.Event
+	for key, fragments := range map[string]string{"plain": `["guest"]`, "padded": `["guest", "padded"]`} {
+		events = append(events, event(buildEvent, key, journal.Begin, `{"Tree": "t1", "Fragments": `+fragments+`}`),
+			event(buildEvent, key, journal.End, `{"kernel": {"signature": "`+key+`"}}`),
+			event(bootEvent, key, journal.End, `{"vcpus": 1, "profile": "metric", "ending": "crash", "detail": "`+key+
+				`", "kernel": {"signature": "`+key+`"}}`))
+	}
+	replay, err := NewReplay(events, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for variant, want := range map[bisect.Variant]string{bisect.Plain: "plain", bisect.Padded: "padded"} {
+		boot := metric("c1", "t1", 0)
+		boot.Variant = variant
+		if o, err := replay.Observe(t.Context(), boot); err != nil || o.Detail != want {
+			t.Errorf("%q: %q, %v; want %q", variant, o.Detail, err, want)
+		}
+	}
+}
+
 func TestReplayDamaged(t *testing.T) {
 	for _, kind := range []string{buildEvent, bootEvent} {
 		for _, phase := range []journal.Phase{journal.Begin, journal.End} {
