@@ -46,6 +46,7 @@ type Engine struct {
 	observed map[bootID]Observation
 	vcpus    int // the count of the walk
 	also     []remark
+	related  []Signal // markers that differ between the ends
 
 	unmeasured int // commits in a row
 }
@@ -268,6 +269,7 @@ func (e *Engine) conclude() {
 	e.result.FirstNew, e.result.Parent, e.result.Findings = &main.FirstNew, &main.Parent, main.Findings
 	e.result.Guide, e.result.Suspects = &main.Guide, nil
 	e.result.Class, e.result.Reasons = main.Class, slices.Clone(main.Reasons)
+	e.result.Unrelated = slices.DeleteFunc(e.result.Unrelated, func(s Signal) bool { return main.shows(s.Name) })
 	for _, r := range e.also {
 		if !slices.ContainsFunc(e.result.Changes, func(f Found) bool { return f.FirstNew.ID == r.commit }) {
 			e.result.Reasons = append(e.result.Reasons, r.text)
@@ -379,6 +381,8 @@ func (e *Engine) describeEnds(signals []Signal) {
 			Text: fmt.Sprintf("ends differ in %s: %s -> %s", s.Name, s.Old, s.New)})
 		if !s.Related {
 			e.result.Unrelated = append(e.result.Unrelated, s)
+		} else if s.Kind == MarkerSignal {
+			e.related = append(e.related, s)
 		}
 	}
 }
@@ -389,6 +393,10 @@ func (e *Engine) unseparated(last *segment) Result {
 	e.result.Class = NotReproduced
 	if only := e.Job.Judge.Signal; only != "" && only != AutoSignal {
 		e.result.Reasons = append(e.result.Reasons, "the ends do not differ in the signal that the job names: "+only)
+	}
+	for _, s := range e.related {
+		e.result.Reasons = append(e.result.Reasons, fmt.Sprintf(
+			"the ends differ in %s: %s -> %s; judge.signal: %s walks on it", s.Name, s.Old, s.New, s.Name))
 	}
 	for i, s := range e.result.Ends {
 		if s.Decision != Same {

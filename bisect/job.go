@@ -100,6 +100,8 @@ type Output struct {
 const (
 	maxVCPUs = 64
 	maxRuns  = 99
+	// maxMemory is what the guest's addresses of 40 bits reach.
+	maxMemory = 1 << 20
 )
 
 // LoadJob reads a job file. Every mistake in it is blame.User, with line and
@@ -209,6 +211,8 @@ func (j *Job) check() (string, error) {
 		return "$.machine.vcpus", fmt.Errorf("counts go from 1 to %d, got %v", maxVCPUs, j.Machine.VCPUs)
 	case j.Machine.Memory < 128:
 		return "$.machine.memory", fmt.Errorf("a guest needs at least 128M, got %s", j.Machine.Memory)
+	case j.Machine.Memory > maxMemory:
+		return "$.machine.memory", fmt.Errorf("a guest gets at most %s, not %s", Memory(maxMemory), j.Machine.Memory)
 	case !slices.Contains([]string{"auto", "kvm", "tcg"}, j.Machine.Accel):
 		return "$.machine.accel", fmt.Errorf("%q is none of auto, kvm, tcg", j.Machine.Accel)
 	case j.Workload.Duration < Duration(100*time.Millisecond) || j.Workload.Duration > Duration(time.Hour):

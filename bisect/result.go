@@ -78,6 +78,23 @@ type Found struct {
 	Share float64 `json:"share"`
 }
 
+// shows tells whether the change is one of the named check.
+func (f Found) shows(check string) bool {
+	for _, finding := range f.Findings {
+		for _, p := range append(finding.Broken, finding.Mended...) {
+			if p.Name == check {
+				return true
+			}
+		}
+		for _, m := range finding.Markers {
+			if m.Flipped && m.Name == check {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Test is the judgement of one commit in the walk.
 type Test struct {
 	Commit  Commit  `json:"commit"`

@@ -164,9 +164,11 @@ func settings(obs bisect.Observations) map[string]string {
 		if o.Profile != bisect.MetricBoot || o.Ending != bisect.Completed {
 			continue
 		}
-		these := maps.Clone(o.Fingerprint.Settings)
-		if these == nil {
-			these = map[string]string{}
+		these := map[string]string{}
+		for name, value := range o.Fingerprint.Settings {
+			if value != "(null)" { // what the kernel prints for an empty list of CPUs
+				these[name] = value
+			}
 		}
 		these["clockevent device"] = o.Fingerprint.Clockevent
 		if all == nil {

@@ -8,6 +8,7 @@ import (
 
 	"bisectd/bisect"
 	"bisectd/blame"
+	"bisectd/workloads/probes"
 )
 
 // Domain says what a law is about and so what follows from breaking it.
@@ -70,6 +71,20 @@ func (j *Judge) first(laws []Law, c Case) string {
 
 // Overrides are a job's changes of laws, by name.
 type Overrides map[string]bisect.Override
+
+// CheckSignal refuses a signal for jobs that no walk can go on.
+func CheckSignal(name string) error {
+	known := []string{bisect.AutoSignal, bisect.OnlyMetric, bisect.OnlyCrash}
+	if name == "" || slices.Contains(known, name) || probes.Meaning(name) != "" {
+		return nil
+	}
+	for _, l := range Laws() {
+		if probes.Meaning(l.Name) != "" {
+			known = append(known, l.Name)
+		}
+	}
+	return blame.Errorf(blame.User, "judge.signal: no signal is called %q; there are %s", name, strings.Join(known, ", "))
+}
 
 // Check refuses names that no law has, and bounds of laws that have none.
 func (o Overrides) Check() error {

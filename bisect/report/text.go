@@ -339,7 +339,7 @@ func conditions(p *page, r bisect.Result) {
 		entry("walked on", fmt.Sprintf("%s %s: %s -> %s", r.Guide.Kind, r.Guide.Name, r.Guide.Old, r.Guide.New))
 	}
 	entry("checks", changedChecks(r.Job.Judge.Checks))
-	entry("effort", fmt.Sprintf("%s built, %d reused; %s, %d more voided; %s",
+	entry("effort", fmt.Sprintf("%s built, %d reused; %s, %d voided; %s",
 		count(r.Builds, "kernel"), r.Reused, count(r.Boots, "boot"), r.Voided, r.Elapsed.Round(time.Second)))
 }
 

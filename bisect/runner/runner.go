@@ -142,7 +142,9 @@ func (r *Runner) Observe(ctx context.Context, b bisect.Boot) (bisect.Observation
 		t.Boots += 1 + len(o.Voided)
 		t.Voided += len(o.Voided)
 		t.Elapsed += o.Elapsed
-		t.Workload = load.version
+		if b.Profile != bisect.CounterpartBoot {
+			t.Workload = load.version
+		}
 	})
 	o.Commit = b.Commit.ID
 	return o, nil

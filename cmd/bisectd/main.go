@@ -86,7 +86,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		}
 		return status
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	command.BindTo(ctx, (*context.Context)(nil))
 	err = command.Run(&c.Paths)

@@ -49,6 +49,9 @@ func loadJob(path string) (bisect.Job, error) {
 	if err := judge.Overrides(job.Judge.Checks).Check(); err != nil {
 		return job, blame.Errorf(blame.User, "%s:%w", path, err)
 	}
+	if err := judge.CheckSignal(job.Judge.Signal); err != nil {
+		return job, blame.Errorf(blame.User, "%s: %w", path, err)
+	}
 	return job, nil
 }
 

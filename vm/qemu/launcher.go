@@ -180,6 +180,8 @@ func (b *boot) classify() error {
 		if cause == "" {
 			o.Detail = "QEMU reports a panic; last line: " + b.console.last
 		}
+	case b.late && b.status == silent:
+		return b.failed(errors.New("QEMU did not answer its monitor: it was stopped, or it hangs itself"))
 	case b.late:
 		o.Ending, o.Detail = b.reached(vm.Hung), b.lateness()
 	case failure != nil:

@@ -133,15 +133,18 @@ func (m *monitor) read(conn net.Conn, panicked chan<- struct{}) {
 	}
 }
 
+// silent is the run state of a QEMU that does not tell it.
+const silent = "unknown"
+
 // quit tells QEMU to end and returns the run state that it was in.
 func (m *monitor) quit() string {
 	select {
 	case <-m.connected:
 	default:
-		return "unknown"
+		return silent
 	}
 	commands := raw.NewMonitor(m.client)
-	state := "unknown"
+	state := silent
 	if status, err := commands.QueryStatus(); err == nil {
 		state = status.Status.String()
 	}
