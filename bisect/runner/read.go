@@ -127,8 +127,12 @@ func fingerprint(records []vm.Stamped) bisect.Fingerprint {
 	return f
 }
 
+// clockJitter is how long a clock record may be on its way, through the guest's
+// port, QEMU and our own scheduling. Within it two clocks cannot be told apart.
+const clockJitter = 20 * time.Millisecond
+
 // drift compares the guest's clock with the host's between the first and the
-// last clock record.
+// last clock record, and returns what is beyond the jitter.
 func drift(records []vm.Stamped) float64 {
 	var first, last *vm.Stamped
 	for i := range records {
@@ -143,6 +147,7 @@ func drift(records []vm.Stamped) float64 {
 	if first == nil || last.At <= first.At {
 		return 0
 	}
-	guest := float64(last.Clock.MonotonicNS - first.Clock.MonotonicNS)
-	return guest/float64(last.At-first.At) - 1
+	host := last.At - first.At
+	apart := time.Duration(last.Clock.MonotonicNS-first.Clock.MonotonicNS) - host
+	return float64(apart-max(-clockJitter, min(clockJitter, apart))) / float64(host)
 }

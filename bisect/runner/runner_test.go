@@ -273,10 +273,15 @@ func TestFingerprint(t *testing.T) {
 	last := first
 	last.Clocksource, last.UptimeNS, last.StealTicks = "tsc", 2e9, 30
 	out, _ := records(proto.Record{Fingerprint: &first}, proto.Record{Clock: &proto.Clock{MonotonicNS: 5e9}},
-		proto.Record{Clock: &proto.Clock{MonotonicNS: 6.01e9}}, proto.Record{Fingerprint: &last})()
+		proto.Record{Clock: &proto.Clock{MonotonicNS: 6.03e9}}, proto.Record{Fingerprint: &last})()
 	got := fingerprint(out.Records)
 	if got.Clocksource != "tsc" || got.Steal != 0.1 || got.Drift < 0.0099 || got.Drift > 0.0101 {
 		t.Errorf("fingerprint = %+v, want tsc, steal 0.1 and drift 0.01", got)
+	}
+	out, _ = records(proto.Record{Fingerprint: &first}, proto.Record{Clock: &proto.Clock{MonotonicNS: 5e9}},
+		proto.Record{Clock: &proto.Clock{MonotonicNS: 6.015e9}}, proto.Record{Fingerprint: &last})()
+	if got := fingerprint(out.Records); got.Drift != 0 {
+		t.Errorf("drift %g from 15 ms that a record was on its way", got.Drift)
 	}
 }
 
