@@ -33,7 +33,9 @@ func (j *Judge) Classify(e bisect.Evidence) bisect.Finding {
 	f.Class, f.Reasons = j.class(f, e)
 	f.Reasons = slices.Concat(f.Reasons, counterfactuals(e), j.Checks.Describe())
 	traces := min(count(e.Old, bisect.TraceBoot), count(e.New, bisect.TraceBoot))
-	claims := f.Class == bisect.Regression || f.Class == bisect.Inconclusive || f.Class == bisect.BehaviourChange
+	flipped := slices.ContainsFunc(f.Markers, func(m bisect.MarkerPair) bool { return m.Flipped && j.related(m.Name) })
+	claims := f.Class == bisect.Regression || f.Class == bisect.Inconclusive ||
+		f.Class == bisect.BehaviourChange && !flipped // twenty tries of a marker need no repetition
 	f.Repeat = traces < 2 && (claims || len(f.Mended) > 0)
 	return f
 }
