@@ -265,7 +265,9 @@ func TestPeriodicFrequency(t *testing.T) {
 		if math.Abs(ticks.Value-want) > 4+want/1e4 || math.Abs(signals.Value+overruns.Value-ticks.Value) > 0.001 {
 			t.Errorf("%s Hz: %g ticks/s from %g signals/s and %g overruns/s", hz, ticks.Value, signals.Value, overruns.Value)
 		}
-		if !ok || perCPU.Value < ticks.Value {
+		// A processor cannot be used for more than the time that passes, but the
+		// kernel counts both by clocks of their own.
+		if !ok || perCPU.Value < 0.9*ticks.Value {
 			t.Errorf("%s Hz: %g ticks/cpu-s", hz, perCPU.Value)
 		}
 	}
