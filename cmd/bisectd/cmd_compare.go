@@ -77,13 +77,7 @@ func (c *compareCmd) Run(ctx context.Context, paths *Paths, out io.Writer) error
 		return err
 	}
 	m.close()
-	if err := writeReports(result); err != nil {
-		return err
-	}
-	if err := render(out, result, c.Format); err != nil {
-		return err
-	}
-	return statusOf(result)
+	return deliver(out, result, c.Format)
 }
 
 // open finds the two kernels and finds or begins the run that compares them.

@@ -37,10 +37,16 @@ func (c *runCmd) Run(ctx context.Context, paths *Paths, out io.Writer) error {
 		return err
 	}
 	m.close()
-	if err := writeReports(result); err != nil {
+	return deliver(out, result, c.Format)
+}
+
+// deliver shows the answer, and then writes it to files: a directory that has
+// gone away meanwhile must not cost the answer of a night.
+func deliver(out io.Writer, result bisect.Result, format string) error {
+	if err := render(out, result, format); err != nil {
 		return err
 	}
-	if err := render(out, result, c.Format); err != nil {
+	if err := writeReports(result); err != nil {
 		return err
 	}
 	return statusOf(result)
